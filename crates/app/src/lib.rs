@@ -36,5 +36,6 @@ pub mod tools;
 pub mod typical_case;
 pub mod used_models;
 mod user_files;
+pub mod user_names;
 pub mod wiring;
 pub mod workflow_tests;

@@ -8,7 +8,7 @@ use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_models::{ModelSettings, Models, ProcessEnvironment, ProviderSettings};
 use flowloom_models_local::LocalEngine;
-use flowloom_sandbox::{Sandbox, SandboxConfig, SandboxMeter};
+use flowloom_sandbox::{BlockLimits, Sandbox, SandboxConfig, SandboxMeter};
 use flowloom_tools::{Download, EgressPolicy, HttpClient, HttpLimits, ToolError};
 
 use crate::config::Config;
@@ -86,9 +86,14 @@ pub fn build_sandbox(config: &Config, meter: Option<Arc<dyn SandboxMeter>>) -> S
 /// Time limit of a generated block in a trial, unless the configuration has another.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The sandbox in which generated blocks are tried: the same workers, with a shorter time limit.
+/// Maximum number of requests of a generated block in a trial. Time does not end a loop that calls a model: it passes while
+/// the block waits.
+const TRIAL_REQUESTS: usize = 20;
+
+/// The sandbox in which generated blocks are tried: the same workers, with lower limits.
 pub(crate) fn limit_trials(sandbox: &Sandbox, config: &Config) -> Sandbox {
-    sandbox.limit_block_time(config.sandbox.trial_timeout_ms.map_or(TRIAL_TIMEOUT, Duration::from_millis))
+    let timeout = config.sandbox.trial_timeout_ms.map_or(TRIAL_TIMEOUT, Duration::from_millis);
+    sandbox.limit_blocks(BlockLimits { timeout, requests: TRIAL_REQUESTS })
 }
 
 /// Every `python3` on the search path, in `/usr/bin` and in `/usr/local/bin`.

@@ -132,6 +132,7 @@ pub async fn create_block(
         }
         let problems = match tested {
             Ok(block) => {
+                world.keep_block(&block).await?;
                 world.emit_event(PlannerEvent::BlockTestPassed { block_id: id.clone() });
                 return Ok(CreateOutcome::Created { block, answers: dialogue.failure_count() + 1 });
             }

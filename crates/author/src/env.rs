@@ -32,6 +32,10 @@ pub trait PlannerEnv: Send + Sync {
     /// of the block is in the outcome.
     fn try_block<'a>(&'a self, block: &'a Value, inputs: &'a Value) -> EffectFuture<'a, TrialOutcome>;
 
+    /// Keeps a block that passed its trials, so that it is not lost if no pipeline comes of it. Keeping it again changes
+    /// nothing. Fails if it cannot be stored.
+    fn keep_block<'a>(&'a self, block: &'a Value) -> EffectFuture<'a, ()>;
+
     /// Executes a pipeline that passed its check as a dry run, with prompts and functions mocked, like
     /// [`DryRunner::dry_run`](crate::dry_run::DryRunner::dry_run) with its
     /// [`build_definition`](crate::wire::build_definition). Fails if the dry run cannot be started; failures of nodes

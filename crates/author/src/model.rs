@@ -23,12 +23,11 @@ pub struct Candidate {
 }
 
 /// The result of a search for a block.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct FoundBlocks {
     /// The candidates, best first.
     pub candidates: Vec<Candidate>,
     /// Further ids that a new block must not have.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taken: Vec<String>,
 }
 

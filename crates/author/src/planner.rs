@@ -54,10 +54,11 @@ impl Draft {
         blocks
     }
 
-    /// Blocks that are missing and could not be written.
+    /// Blocks that are missing and could not be written, or were not written yet.
     pub fn missing_blocks(&self) -> Vec<String> {
-        let failed = self.made.iter().filter(|made| made.block().is_none());
-        failed.map(|made| made.block_id().to_owned()).collect()
+        let failed = self.made.iter().filter(|made| made.block().is_none()).map(CreateOutcome::block_id);
+        let untried = self.searched.iter().flat_map(|searched| searched.missing_ids().skip(self.made.len()));
+        failed.chain(untried).map(str::to_owned).collect()
     }
 
     /// A summary of each stage.

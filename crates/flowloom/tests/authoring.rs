@@ -248,13 +248,20 @@ fn what_is_made_for_a_user_is_found_and_run_without_a_key() {
     let saved = server.post("/api/pipelines", &json!({"pipeline": made["pipeline_json"]})).json();
     assert_eq!(saved["problems"], json!([]), "{saved}");
     assert_eq!(server.get("/api/pipelines").json().as_array().map(Vec::len), Some(1));
-    // What is created for another user has other ids, because requests name pipelines and blocks by their id alone.
-    let made = server.post("/api/create-agent", &json!({"intent": "Shout hello", "user_id": "ann"})).json();
+    // What is created for another user has other ids, because requests name pipelines and blocks by their id alone. The
+    // scripted model knows no other block than `shout`.
+    let request = json!({"intent": "Shout hello", "user_id": "ann"});
+    let failed = server.post("/api/create-agent", &request).json();
+    assert_eq!(failed["log"][2]["created"], json!(["shout_2"]), "{failed}");
+    assert_eq!(server.get("/api/blocks/shout_2/source").json()["type"], "python");
+    assert_eq!(server.send_and_read("DELETE", "/api/blocks/shout_2", &[], "").status, 204);
+    let mut block = server.get("/api/blocks/shout").json();
+    block["user_id"] = json!("ann");
+    assert_eq!(server.post("/api/blocks?user_id=ann", &block).status, 200);
+    let made = server.post("/api/create-agent", &request).json();
     assert_eq!(made["pipeline_json"]["id"], "pipeline_shout_2", "{made}");
-    assert_eq!(made["pipeline_json"]["nodes"][0]["block_id"], "shout_2", "{made}");
     let ran = server.post("/api/pipelines/pipeline_shout_2/run", &json!({})).json();
     assert_eq!(ran["status"], "completed", "{ran}");
-    assert_eq!(server.get("/api/blocks/shout_2/source").json()["type"], "python");
     for (user, count) in [("ann", 1), ("user_999", 2), ("nobody", 0)] {
         let listed = server.get(&format!("/api/executions?user_id={user}")).json();
         assert_eq!(listed.as_array().map(Vec::len), Some(count), "{user}: {listed}");

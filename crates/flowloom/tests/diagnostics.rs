@@ -118,7 +118,7 @@ fn every_path_is_checked() {
     let output = place.run(&["check", "nowhere", "wild.json", "gone.json"]);
     let (errors, exit) = (stderr_text(&output), exit_code(&output));
     assert_eq!(exit, 2, "{errors}");
-    for part in ["wild.json (flow):", "nowhere", "gone.json"] {
+    for part in ["[wild.json:9:48]", "nowhere", "gone.json"] {
         assert!(errors.contains(part), "{part}: {errors}");
     }
     let (exit, printed) = place.run_json(&["check", "nowhere", "wild.json"]);

@@ -275,13 +275,18 @@ fn a_written_undefined_is_no_missing_value() {
 #[test]
 fn answers_are_fitted_to_their_schema() {
     let place = Workspace::new("");
-    place.write("script.json", r#"["{\"n\": \"1\", \"t\": \" Tea \", \"more\": 2}"]"#);
-    let fields = "n: $.z.coerce.number(), t: $.z.string().trim().toLowerCase().max(3), d: $.z.number().default(7)";
+    place.write("script.json", r#"["{\"n\": \"1\", \"t\": \" Tea \", \"c\": \"none\", \"more\": 2}"]"#);
+    let fields = "n: $.z.coerce.number(), t: $.z.string().trim().toLowerCase().max(3), d: $.z.number().default(7), \
+                  c: $.z.coerce.number().catch(0), e: $.z.enum(['x', 'y']).catch('x')";
     let schema = format!("{{$.z.object({{ {fields} }})}}");
     place
         .write("d.mdx", &format!("Say it.\n\n<GenObject as=\"a\" model=\"scripted:script.json\" schema={schema} />\n"));
     let (code, output) = place.run_json(&["run", "d.mdx"]);
-    assert_eq!((code, &output["result"]["results"]["a"]), (0, &json!({"n": 1, "t": "tea", "d": 7})), "{output}");
+    assert_eq!(
+        (code, &output["result"]["results"]["a"]),
+        (0, &json!({"n": 1, "t": "tea", "c": 0, "d": 7, "e": "x"})),
+        "{output}"
+    );
 }
 
 #[test]

@@ -67,6 +67,15 @@ pub struct ScriptLimits {
     pub workers: usize,
 }
 
+/// What one block may use.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockLimits {
+    /// Real time of the block, excluding the time it waits for its run.
+    pub timeout: Duration,
+    /// Maximum number of requests of the block to its run.
+    pub requests: usize,
+}
+
 /// Limits of a Python block.
 #[derive(Clone, Debug)]
 pub struct PythonLimits {

@@ -25,7 +25,7 @@ mod script;
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod unsupported;
 
-pub use config::{Availability, KernelFeatures, Protection, PythonLimits, SandboxConfig, ScriptLimits};
+pub use config::{Availability, BlockLimits, KernelFeatures, Protection, PythonLimits, SandboxConfig, ScriptLimits};
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub use error::{SandboxError, UnavailableError};
 pub use meter::{SandboxMeter, TimeReservation};

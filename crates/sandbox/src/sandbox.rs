@@ -10,7 +10,7 @@ use flowloom_core::error::StepFailure;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::{CodeRunner, EffectContext, EffectFuture, SandboxHost};
 
-use crate::config::{Availability, SandboxConfig};
+use crate::config::{Availability, BlockLimits, SandboxConfig};
 use crate::meter::{SandboxMeter, TimeReservation};
 use crate::python::BlockRunner;
 use crate::script::WorkerPool;
@@ -21,8 +21,7 @@ pub struct Sandbox {
     scripts: Arc<WorkerPool>,
     blocks: Arc<BlockRunner>,
     meter: Option<Arc<dyn SandboxMeter>>,
-    /// Real time of a block, excluding the time it waits for its run.
-    block_timeout: Duration,
+    block_limits: BlockLimits,
     /// Processor time of an expression.
     script_timeout: Duration,
 }
@@ -32,16 +31,20 @@ impl Sandbox {
     pub fn new(config: SandboxConfig) -> Sandbox {
         let config = Arc::new(config);
         let meter = config.meter.clone();
-        let (block_timeout, script_timeout) = (config.python.timeout, config.script.timeout);
+        let block_limits = BlockLimits { timeout: config.python.timeout, requests: config.python.requests };
+        let script_timeout = config.script.timeout;
         let scripts = Arc::new(WorkerPool::new(config.clone()));
-        Sandbox { scripts, blocks: Arc::new(BlockRunner::new(config)), meter, block_timeout, script_timeout }
+        Sandbox { scripts, blocks: Arc::new(BlockRunner::new(config)), meter, block_limits, script_timeout }
     }
 
-    /// The same sandbox with another time limit for blocks, if it is shorter. The workers are shared.
-    pub fn limit_block_time(&self, timeout: Duration) -> Sandbox {
-        let block_timeout = timeout.min(self.block_timeout);
+    /// The same sandbox with other limits of blocks, as far as they are lower. The workers are shared.
+    pub fn limit_blocks(&self, limits: BlockLimits) -> Sandbox {
+        let block_limits = BlockLimits {
+            timeout: limits.timeout.min(self.block_limits.timeout),
+            requests: limits.requests.min(self.block_limits.requests),
+        };
         let (scripts, blocks, meter) = (self.scripts.clone(), self.blocks.clone(), self.meter.clone());
-        Sandbox { scripts, blocks, meter, block_timeout, script_timeout: self.script_timeout }
+        Sandbox { scripts, blocks, meter, block_limits, script_timeout: self.script_timeout }
     }
 
     /// Reserves time for code of a user. Fails if it may not compute any longer.
@@ -83,8 +86,8 @@ impl CodeRunner for Sandbox {
         context: &'a EffectContext,
     ) -> EffectFuture<'a, PythonReply> {
         Box::pin(async move {
-            let _reserved = self.reserve_time(&context.user, self.block_timeout).await?;
-            Ok(self.blocks.run_block(request, host, context, self.block_timeout).await?)
+            let _reserved = self.reserve_time(&context.user, self.block_limits.timeout).await?;
+            Ok(self.blocks.run_block(request, host, context, self.block_limits).await?)
         })
     }
 

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::effect::{PythonReply, PythonRequest, ScriptRequest};
@@ -10,7 +9,7 @@ use flowloom_core::error::StepFailure;
 use flowloom_core::value::Value;
 use flowloom_runtime::effects::{CodeRunner, EffectContext, EffectFuture, SandboxHost};
 
-use crate::config::{Availability, SandboxConfig};
+use crate::config::{Availability, BlockLimits, SandboxConfig};
 
 const UNSUPPORTED_MESSAGE: &str = "the sandbox needs Linux on x86_64 or aarch64";
 
@@ -24,7 +23,7 @@ impl Sandbox {
     }
 
     /// The same sandbox.
-    pub fn limit_block_time(&self, _timeout: Duration) -> Sandbox {
+    pub fn limit_blocks(&self, _limits: BlockLimits) -> Sandbox {
         Sandbox
     }
 

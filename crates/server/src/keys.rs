@@ -22,7 +22,7 @@ use utoipa_axum::routes;
 
 use crate::blocking::run_blocking;
 use crate::body::JsonObject;
-use crate::caller::{Caller, check_user_name};
+use crate::caller::{Caller, check_named_user};
 use crate::params::PathParam;
 use crate::problem::{ApiResult, Problem, ProblemDocument};
 use crate::runs::start::idempotency_key;
@@ -119,7 +119,7 @@ pub(crate) async fn create_key(
     JsonObject(new, _): JsonObject<CreateKeyRequest>,
 ) -> ApiResult<(StatusCode, Json<CreatedKey>)> {
     caller.require_scope_for_all(Scope::Admin, PURPOSE)?;
-    let user = new.user.map(check_user_name).transpose()?;
+    let user = new.user.as_deref().map(check_named_user).transpose()?;
     let now = SystemClock.now_ms();
     let invalid = |error: flowloom_app::times::InvalidTime| Problem::new(Code::RequestInvalid, error.to_string());
     let parse = |time: &str| parse_expiry(time, now).map_err(invalid);

@@ -12,8 +12,8 @@ use flowloom_author::clarify::{Clarification, Conversation, ConversationMessage,
 use flowloom_author::dry_run::{DryRunInputs, Prompts};
 use flowloom_author::wire::build_definition;
 use flowloom_author::{
-    Candidate, Draft, DryRun, DryRunner, ModelAnswer, ModelQuestion, PlannerEnv, PlannerEvent, PlannerSettings,
-    RequiredBlock, TrialOutcome, run_planner,
+    Candidate, Draft, DryRun, DryRunner, FoundBlocks, ModelAnswer, ModelQuestion, PlannerEnv, PlannerEvent,
+    PlannerSettings, RequiredBlock, TrialOutcome, run_planner,
 };
 use flowloom_core::chat::Role;
 use flowloom_core::limits::Limits;
@@ -215,17 +215,21 @@ impl PlannerEnv for ScriptedWorld {
         Box::pin(async move { Ok(blocks) })
     }
 
-    fn find_blocks<'a>(&'a self, wanted: &'a RequiredBlock) -> EffectFuture<'a, Vec<Candidate>> {
+    fn find_blocks<'a>(&'a self, wanted: &'a RequiredBlock) -> EffectFuture<'a, FoundBlocks> {
         let found = self.registry.iter().filter(|block| ScriptedWorld::is_found(block, &wanted.description));
-        let found = found
+        let candidates = found
             .take(MAX_FOUND)
             .map(|block| Candidate { block: block.clone(), similarity: Some(FOUND_SIMILARITY) })
             .collect();
-        Box::pin(async move { Ok(found) })
+        Box::pin(async move { Ok(FoundBlocks { candidates, taken: Vec::new() }) })
     }
 
     fn try_block<'a>(&'a self, block: &'a Value, inputs: &'a Value) -> EffectFuture<'a, TrialOutcome> {
         Box::pin(async move { Ok(self.new_dry_runner().try_block(block, inputs).await?.into_trial()) })
+    }
+
+    fn keep_block<'a>(&'a self, _block: &'a Value) -> EffectFuture<'a, ()> {
+        Box::pin(async { Ok(()) })
     }
 
     fn dry_run<'a>(&'a self, pipeline: &'a Value, blocks: &'a [Value]) -> EffectFuture<'a, DryRun> {

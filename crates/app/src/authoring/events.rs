@@ -6,7 +6,7 @@ use flowloom_core::chat::Usage;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::path::Path;
 use flowloom_core::status::Status;
-use flowloom_core::value::Value;
+use flowloom_core::value::{Map, Value};
 
 use crate::authoring::agentflow_event::{AgentFlowEvent, build_fields};
 use crate::runs::summary;
@@ -18,6 +18,10 @@ pub struct AuthoringEvents {
     used: BTreeMap<String, Usage>,
     /// Whether the final event was emitted.
     is_over: bool,
+    /// The required blocks that have not passed their trials.
+    missing: Vec<String>,
+    /// The required block that is being written.
+    writing: Option<String>,
 }
 
 impl AuthoringEvents {
@@ -30,6 +34,7 @@ impl AuthoringEvents {
             }
             Event::Progress { name, data } => {
                 let mut data = data.as_map().cloned().unwrap_or_default();
+                self.note_blocks(name, &data);
                 if matches!(&**name, "complete" | "error") {
                     self.is_over = true;
                     data.insert("run_id".into(), record.run.to_string().into());
@@ -46,13 +51,27 @@ impl AuthoringEvents {
                     ("stage", failed.as_ref().map_or(Value::Null, |path| stage_of(path).into())),
                     ("code", code),
                     ("error", why.into()),
-                    ("missing_blocks", Value::list(Vec::new())),
+                    ("missing_blocks", Value::list(self.missing.iter().map(|id| id.as_str().into()).collect())),
                     ("usage", self.usage()),
                 ]);
                 self.is_over = true;
                 Some(AgentFlowEvent::new("error", record.at, data))
             }
             _ => None,
+        }
+    }
+
+    /// Notes which required blocks are missing, for an end that no stage reports.
+    fn note_blocks(&mut self, name: &str, data: &Map) {
+        let id = || data.get("suggested_id").and_then(Value::as_str).map(str::to_owned);
+        match name {
+            "search_missing" => self.missing.extend(id().filter(|id| !self.missing.contains(id))),
+            "creating_block" => self.writing = id(),
+            "block_test_passed" => {
+                let written = self.writing.take();
+                self.missing.retain(|id| Some(id) != written.as_ref());
+            }
+            _ => {}
         }
     }
 

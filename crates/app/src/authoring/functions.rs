@@ -81,7 +81,7 @@ impl NativeFunction for AuthorFunction {
         let (author, payload) = (&*self.author, &request.payload);
         Box::pin(async move {
             match self.operation {
-                AuthorOperation::Clarify => run_clarify(author, payload, below).await,
+                AuthorOperation::Clarify => run_clarify(author, payload, context, below).await,
                 AuthorOperation::Stage(stage) => run_stage(author, stage, payload, context, below).await,
                 AuthorOperation::Store => {
                     persist::finish_pipeline(author, AuthoringJob::from_payload(payload)?, context, below).await
@@ -116,16 +116,21 @@ struct ClarifyRequest {
     how: AuthoringOptions,
 }
 
-async fn run_clarify(author: &AuthoringEnv, payload: &Payload, below: &dyn ChildEffects) -> Result<Value, StepFailure> {
+async fn run_clarify(
+    author: &AuthoringEnv,
+    payload: &Payload,
+    context: &EffectContext,
+    below: &dyn ChildEffects,
+) -> Result<Value, StepFailure> {
     let ClarifyRequest { conversation, how } =
         parse_as(&function_input(payload), "{\"message\": \"…\", \"history\": […]}")?;
-    let clarified = clarify_goal(&RecordedEnv::new(author, &how, below), &conversation).await?;
+    let clarified = clarify_goal(&RecordedEnv::new(author, &how, context, below), &conversation).await?;
     let asks_nothing = !clarified.ready && clarified.question.is_none();
     let question = if asks_nothing { Some(DEFAULT_QUESTION.to_owned()) } else { clarified.question };
     to_value(&Clarification { question, ..clarified })
 }
 
-/// Runs one stage. Blocks that passed their trials are stored even if the stage fails.
+/// Runs one stage.
 async fn run_stage(
     author: &AuthoringEnv,
     stage: Stage,
@@ -138,10 +143,6 @@ async fn run_stage(
         job.draft.user_id = context.user.to_string();
     }
     let settings = PlannerSettings { thresholds: author.blocks.thresholds(), sources: author.sources.clone() };
-    let done = job.draft.run_stage(stage, &RecordedEnv::new(author, &job.how, below), &settings).await;
-    if stage == Stage::Create && (job.how.keep || job.how.keeps_partial && done.is_err()) {
-        persist::store_blocks(author, &job.draft, context).await?;
-    }
-    done?;
+    job.draft.run_stage(stage, &RecordedEnv::new(author, &job.how, context, below), &settings).await?;
     to_value(&job)
 }

@@ -34,11 +34,11 @@ pub struct AuthoringOptions {
     /// The model that blocks call during trials; the run's default if unset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_model: Option<String>,
-    /// Whether the pipeline and the new blocks are saved in the store.
+    /// Whether the pipeline is saved in the store.
     pub keep: bool,
-    /// Whether the blocks that passed their trials are saved if others could not be written.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub keeps_partial: bool,
+    /// Whether each new block is saved in the store as soon as it has passed its trials.
+    #[serde(alias = "keeps_partial", skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_blocks: bool,
     /// Where the pipeline is written as files, once it exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<OutputTarget>,

@@ -1,7 +1,6 @@
 //! Stores the results of an authoring run: the new blocks and the pipeline.
 
-use flowloom_author::Draft;
-use flowloom_author::create::{CreateOutcome, numbered_ids};
+use flowloom_author::create::numbered_ids;
 use flowloom_core::error::StepFailure;
 use flowloom_core::plan::Format;
 use flowloom_core::render;
@@ -16,25 +15,22 @@ use super::job::{AuthoringJob, to_value};
 use super::world::RecordedEnv;
 use crate::definitions::stored::{self, DefinitionContent};
 
-/// Stores the blocks that passed their trials for the run's user. Storing them again after a crash changes nothing.
-pub(super) async fn store_blocks(
+/// Stores a block that passed its trials for the run's user. Storing it again after a crash changes nothing.
+pub(super) async fn store_block(
     author: &AuthoringEnv,
-    draft: &Draft,
+    block: &Value,
     context: &EffectContext,
 ) -> Result<(), StepFailure> {
-    let made = draft.made.iter().filter_map(CreateOutcome::block);
-    let changes: Vec<DefinitionChange> = made
-        .map(|block| {
-            let key = definition_key(context, DefinitionKind::Block, block);
-            put_change(key, None, render::to_json(block), Vec::new())
-        })
-        .collect();
-    if !changes.is_empty() {
-        let by = Actor::run(context.run, &context.user);
-        author.store.change_definitions(changes, &by, SystemClock.now_ms()).await?;
-        author.blocks.notify_changed();
-    }
+    let key = definition_key(context, DefinitionKind::Block, block);
+    let change = put_change(key, None, render::to_json(block), Vec::new());
+    author.store.change_definitions(vec![change], &run_actor(context), SystemClock.now_ms()).await?;
+    author.blocks.notify_changed();
     Ok(())
+}
+
+/// The actor of changes that a run makes.
+fn run_actor(context: &EffectContext) -> Actor {
+    Actor::run(context.run, &context.user)
 }
 
 /// Runs the last stage: assigns the pipeline a free id, stores it if requested, and emits the `complete` event.
@@ -49,11 +45,10 @@ pub(super) async fn finish_pipeline(
         let key = definition_key(context, DefinitionKind::Workflow, &pipeline);
         let content = pipeline_content(&pipeline).to_json()?;
         let change = put_change(key, Some(flowloom_formats::pipeline::FORMAT), content, used_blocks(&pipeline));
-        let by = Actor::run(context.run, &context.user);
-        author.store.change_definitions(vec![change], &by, SystemClock.now_ms()).await?;
+        author.store.change_definitions(vec![change], &run_actor(context), SystemClock.now_ms()).await?;
     }
     job.draft.pipeline = Some(pipeline);
-    let pipeline = job.draft.emit_complete(&RecordedEnv::new(author, &job.how, below));
+    let pipeline = job.draft.emit_complete(&RecordedEnv::new(author, &job.how, context, below));
     let blocks =
         flowloom_author::wire::build_definition(&pipeline, &job.draft.available_blocks()).get("blocks").cloned();
     Ok(Value::map([

@@ -47,8 +47,10 @@ pub(super) struct FindRequest {
 /// The result of a block search.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct CandidateSearch {
-    #[serde(flatten)]
-    pub(super) found: FoundBlocks,
+    pub(super) candidates: Vec<Candidate>,
+    /// Further ids that a new block must not have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) taken: Vec<String>,
     /// Why the search used full text only, if vectors were expected.
     pub(super) by_words: Option<String>,
 }
@@ -73,8 +75,8 @@ impl AuthoringEnv {
         let mut named = self.find_same_name(request, user)?;
         named.candidates.retain(|named| !is_there(&named.block));
         candidates.extend(named.candidates);
-        let found = FoundBlocks { candidates, taken: named.taken };
-        Ok(CandidateSearch { found, by_words: finding.fallback_reason.map(|error| error.message) })
+        let by_words = finding.fallback_reason.map(|error| error.message);
+        Ok(CandidateSearch { candidates, taken: named.taken, by_words })
     }
 
     /// The blocks whose id is the wanted one, or that with a number appended. A new block needs an id that none of them

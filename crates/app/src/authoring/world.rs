@@ -9,18 +9,19 @@ use flowloom_core::chat::{GenerateOptions, Message, Role};
 use flowloom_core::effect::{CallRequest, GenerateRequest, Payload, Purpose, Request};
 use flowloom_core::error::StepFailure;
 use flowloom_core::value::{Map, Value};
-use flowloom_runtime::effects::{ChildEffects, EffectFuture};
+use flowloom_runtime::effects::{ChildEffects, EffectContext, EffectFuture};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::job::{AuthoringOptions, parse_as, to_value};
 use super::trials::{CandidateSearch, DryRunRequest, FindRequest, TrialRequest};
-use super::{AuthoringEnv, functions};
+use super::{AuthoringEnv, functions, persist};
 
 /// The world of one stage.
 pub(super) struct RecordedEnv<'a> {
     author: &'a AuthoringEnv,
     options: &'a AuthoringOptions,
+    context: &'a EffectContext,
     child_effects: &'a dyn ChildEffects,
     /// Whether the warning about full-text-only search was emitted.
     has_warned: AtomicBool,
@@ -30,9 +31,10 @@ impl<'a> RecordedEnv<'a> {
     pub(super) fn new(
         author: &'a AuthoringEnv,
         how: &'a AuthoringOptions,
+        context: &'a EffectContext,
         below: &'a dyn ChildEffects,
     ) -> RecordedEnv<'a> {
-        RecordedEnv { author, options: how, child_effects: below, has_warned: AtomicBool::new(false) }
+        RecordedEnv { author, options: how, context, child_effects: below, has_warned: AtomicBool::new(false) }
     }
 
     /// Calls a function as a child step.
@@ -91,7 +93,7 @@ impl PlannerEnv for RecordedEnv<'_> {
             let request = FindRequest { wanted: wanted.clone(), has_global_id: self.options.has_global_id };
             let search: CandidateSearch = self.call_function(functions::FIND_FUNCTION, &request).await?;
             search.by_words.iter().for_each(|reason| self.warn_text_only(reason));
-            Ok(search.found)
+            Ok(FoundBlocks { candidates: search.candidates, taken: search.taken })
         })
     }
 
@@ -99,6 +101,15 @@ impl PlannerEnv for RecordedEnv<'_> {
         Box::pin(async move {
             let (block, inputs, model) = (block.clone(), inputs.clone(), self.options.block_model.clone());
             self.call_function(functions::TRIAL_FUNCTION, &TrialRequest { block, inputs, model }).await
+        })
+    }
+
+    fn keep_block<'a>(&'a self, block: &'a Value) -> EffectFuture<'a, ()> {
+        Box::pin(async move {
+            match self.options.keep || self.options.keeps_blocks {
+                true => persist::store_block(self.author, block, self.context).await,
+                false => Ok(()),
+            }
         })
     }
 

@@ -15,6 +15,7 @@ use crate::runs::stored::{LoadedRun, StoredRuns};
 /// Builds the command that retries a run: from the step at `from`, or only what failed. Fails if the run cannot be retried
 /// in this way; the worker that applies the command checks it again.
 pub fn build_retry(runs: &StoredRuns, opened: &LoadedRun, from: Option<&str>) -> Result<CommandAction, AppError> {
+    runs.check_project(opened)?;
     let from = from.and_then(parse_step_path);
     let driving = runs.store.find_driving_run(opened.id)?;
     if driving != opened.id && opened.state().status.is_final() {

@@ -117,6 +117,10 @@ impl PlannerEnv for Scripted {
         })
     }
 
+    fn keep_block<'a>(&'a self, _block: &'a Value) -> EffectFuture<'a, ()> {
+        Box::pin(async { Ok(()) })
+    }
+
     /// Returns the next scripted report; a pipeline without one has no faults.
     fn dry_run<'a>(&'a self, _pipeline: &'a Value, _blocks: &'a [Value]) -> EffectFuture<'a, DryRun> {
         let dry_run = self.dry_runs.lock().expect("lock").pop_front();

@@ -1,6 +1,7 @@
 //! Arguments of `flowloom keys`.
 
 use clap::Subcommand;
+use flowloom_app::user_names::check_user_name;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeysCommand {
@@ -13,7 +14,7 @@ pub(crate) enum KeysCommand {
         #[arg(long, value_name = "SCOPES", default_value = "read,run")]
         scopes: String,
         /// User the key belongs to [default: any user]
-        #[arg(long, value_name = "ID")]
+        #[arg(long, value_name = "ID", value_parser = check_user_name)]
         user: Option<String>,
         /// When the key expires: a duration such as 90d, or a time such as 2027-01-31 [default: never]
         #[arg(long, value_name = "TIME")]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use flowloom_app::user_names::check_user_name;
 
 #[derive(Debug, Args)]
 pub(crate) struct NewArgs {
@@ -24,7 +25,7 @@ pub(crate) struct NewArgs {
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Vec<String>,
     /// User whose blocks are available
-    #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
+    #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER, value_parser = check_user_name)]
     pub(crate) user: String,
     /// Limits of the whole command: tokens=N,usd=N,steps=N,time=30s
     #[arg(long, value_name = "LIMITS")]

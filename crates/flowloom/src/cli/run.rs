@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use flowloom_app::user_names::check_user_name;
 
 use super::ReportStyle;
 
@@ -33,7 +34,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) agent: Option<String>,
     /// User that owns the run
-    #[arg(long, value_name = "ID", default_value = "local")]
+    #[arg(long, value_name = "ID", default_value = "local", value_parser = check_user_name)]
     pub(crate) user: String,
     /// Format of the definition [default: detected]
     #[arg(long = "as", value_name = "FORMAT")]

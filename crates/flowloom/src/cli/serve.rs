@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use flowloom_app::config::server::LogStyle;
+use flowloom_app::user_names::check_user_name;
 
 /// Default address of a server.
 pub(crate) const DEFAULT_ADDRESS: &str = "127.0.0.1:8700";
@@ -63,7 +64,7 @@ pub(crate) struct McpArgs {
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Vec<String>,
     /// User that owns the runs
-    #[arg(long, value_name = "ID", default_value = "local")]
+    #[arg(long, value_name = "ID", default_value = "local", value_parser = check_user_name)]
     pub(crate) user: String,
 }
 
@@ -81,7 +82,7 @@ pub(crate) struct SyncArgs {
     #[arg(long, value_name = "URL")]
     pub(crate) server: Option<String>,
     /// User that owns the workflows; workflows of `local` are shared with everyone
-    #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
+    #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER, value_parser = check_user_name)]
     pub(crate) user: String,
 }
 
@@ -130,7 +131,7 @@ pub(crate) enum ScheduleCommand {
         #[arg(long)]
         id: Option<String>,
         /// User that owns the runs
-        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER, value_parser = check_user_name)]
         user: String,
     },
     /// List schedules
@@ -140,7 +141,7 @@ pub(crate) enum ScheduleCommand {
         /// Id of the schedule
         id: String,
         /// User that owns the schedule
-        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER, value_parser = check_user_name)]
         user: String,
     },
     /// Resume a schedule that was paused; times that passed meanwhile are not made up for
@@ -148,7 +149,7 @@ pub(crate) enum ScheduleCommand {
         /// Id of the schedule
         id: String,
         /// User that owns the schedule
-        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER, value_parser = check_user_name)]
         user: String,
     },
     /// Remove a schedule
@@ -156,7 +157,7 @@ pub(crate) enum ScheduleCommand {
         /// Id of the schedule
         id: String,
         /// User that owns the schedule
-        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER, value_parser = check_user_name)]
         user: String,
     },
 }
@@ -174,7 +175,7 @@ pub(crate) enum HooksCommand {
         #[arg(long)]
         id: Option<String>,
         /// User that owns the runs
-        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER, value_parser = check_user_name)]
         user: String,
     },
     /// List webhooks
@@ -184,7 +185,7 @@ pub(crate) enum HooksCommand {
         /// Id of the webhook
         id: String,
         /// User that owns the webhook
-        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER, value_parser = check_user_name)]
         user: String,
     },
 }

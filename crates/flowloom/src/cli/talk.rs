@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use flowloom_app::user_names::check_user_name;
 
 #[derive(Debug, Args)]
 pub(crate) struct ChatArgs {
@@ -36,6 +37,6 @@ pub(crate) struct TalkArgs {
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Vec<String>,
     /// User that owns the conversation
-    #[arg(long, value_name = "ID", default_value = "local")]
+    #[arg(long, value_name = "ID", default_value = "local", value_parser = check_user_name)]
     pub(crate) user: String,
 }

@@ -8,6 +8,7 @@ use flowloom_app::engines::App;
 use flowloom_app::runs::watch::Watcher;
 use flowloom_app::wiring;
 use flowloom_author::clarify::{Clarification, Conversation, ConversationMessage, ConversationRole};
+use flowloom_core::limits::Limits;
 use flowloom_core::plan::Plan;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
@@ -17,7 +18,8 @@ use flowloom_runtime::effects::Model as _;
 use serde::{Deserialize, Serialize};
 
 use super::authored::{AuthoredRun, finish_authoring};
-use super::new::{SilentWatcher, load_config, run_built_in};
+use super::new::{SilentWatcher, authoring_limits, load_config, run_built_in};
+use super::spent_budget::SpentBudget;
 use crate::cli::{Global, SMALL_MODEL};
 use crate::failure::{CommandError, CommandResult};
 use crate::terminal::ask;
@@ -40,6 +42,8 @@ pub(super) struct AuthoringPlan {
     pub(super) budget: Option<String>,
     /// The answers of `--answers` that are left.
     pub(super) answers: Option<Vec<String>>,
+    /// What the earlier runs of the command have used of its budget.
+    pub(super) spent: SpentBudget,
 }
 
 /// The context in which the built-in workflows run.
@@ -63,7 +67,7 @@ impl AuthoringSession<'_> {
 
     /// Clarifies the goal: asks questions until the goal is clear.
     pub(super) async fn clarify_goal(
-        &self,
+        &mut self,
         goal: String,
         mut history: Vec<ConversationMessage>,
         answers: &mut PromptAnswers,
@@ -79,7 +83,7 @@ impl AuthoringSession<'_> {
     }
 
     async fn run_clarifier(
-        &self,
+        &mut self,
         message: &str,
         history: &[ConversationMessage],
         answers: &PromptAnswers,
@@ -94,11 +98,18 @@ impl AuthoringSession<'_> {
         ]);
         let watcher = Box::new(SilentWatcher);
         let (outcome, plan) =
-            run_built_in(self.app, BuiltInWorkflow::Clarifier, input, &self.plan.user, watcher).await?;
+            run_built_in(self.app, BuiltInWorkflow::Clarifier, input, &self.plan.user, self.left_limits()?, watcher)
+                .await?;
+        self.plan.spent.add_run(&outcome.state);
         if let Some(error) = outcome.find_error() {
             return Err(error.into());
         }
         read_clarification(&plan, &outcome)
+    }
+
+    /// The limits of the next run: one budget is for all runs of the command.
+    fn left_limits(&self) -> Result<Limits, CommandError> {
+        self.plan.spent.remaining_limits(&authoring_limits(&self.app.config)?)
     }
 
     /// Creates the pipeline for a clear goal, and writes its files.
@@ -106,7 +117,9 @@ impl AuthoringSession<'_> {
         let job = to_value(&AuthoringJob::new(intent, &self.plan.user, self.plan.options.clone()))?;
         let watcher: Box<dyn Watcher> =
             if self.global.json { Box::new(SilentWatcher) } else { Box::new(StageDisplay::new()) };
-        let (outcome, plan) = run_built_in(self.app, BuiltInWorkflow::Planner, job, &self.plan.user, watcher).await?;
+        let (outcome, plan) =
+            run_built_in(self.app, BuiltInWorkflow::Planner, job, &self.plan.user, self.left_limits()?, watcher)
+                .await?;
         let target = self.plan.options.output.clone().unwrap_or_default();
         let authored = AuthoredRun { outcome: &outcome, plan: &plan, target: &target, is_resumed: false };
         finish_authoring(self.global, self.app, &authored)
@@ -126,10 +139,12 @@ impl ClarifiedRun {
         let is_clarifier = plan.id.as_deref() == Some(BuiltInWorkflow::Clarifier.id());
         let inputs = outcome.state.inputs();
         let then = inputs.get(PLAN_KEY).filter(|_| is_clarifier && outcome.state.status == Status::Succeeded)?;
+        let mut next: AuthoringPlan = parse_as(then, "what follows a clarification").ok()?;
+        next.spent.add_run(&outcome.state);
         Some(ClarifiedRun {
             conversation: parse_as(&inputs, "a conversation").ok()?,
             clarification: read_clarification(plan, outcome).ok()?,
-            plan: parse_as(then, "what follows a clarification").ok()?,
+            plan: next,
         })
     }
 
@@ -138,7 +153,7 @@ impl ClarifiedRun {
         let ClarifiedRun { conversation, clarification, plan } = self;
         let app = App::open(load_config(global, &plan.models, plan.budget.as_deref())?)?;
         let mut answers = PromptAnswers::new(plan.answers.clone(), false);
-        let session = AuthoringSession { global, app: &app, plan };
+        let mut session = AuthoringSession { global, app: &app, plan };
         let intent = match clarification.refined_intent {
             Some(intent) => intent,
             None => {

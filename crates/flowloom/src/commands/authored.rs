@@ -113,7 +113,14 @@ fn stored_blocks(outcome: &RunOutcome) -> Vec<String> {
     let mut events = AuthoringEvents::default();
     let events = outcome.records.iter().filter_map(|record| events.convert(record));
     let passed = events.filter(|event| event.name == "block_test_passed");
-    passed.filter_map(|event| Some(event.data.get("block_id")?.as_str()?.to_owned())).collect()
+    // A retried stage reports its blocks again.
+    let mut ids: Vec<String> = Vec::new();
+    for id in passed.filter_map(|event| Some(event.data.get("block_id")?.as_str()?.to_owned())) {
+        if !ids.contains(&id) {
+            ids.push(id);
+        }
+    }
+    ids
 }
 
 fn build_summary(made: &Value, outcome: &RunOutcome, folder: &OutputFolder, written: &[String]) -> Value {

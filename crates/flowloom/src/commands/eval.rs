@@ -93,8 +93,15 @@ fn select_tasks(arguments: &EvalAuthorArgs) -> Result<Vec<Task>, CommandError> {
 /// Evaluates one task. Fails only with errors that every task would meet.
 async fn evaluate_task(app: &App, case: &Task) -> Result<TaskResult, CommandError> {
     let job = to_value(&AuthoringJob::new(&case.intent, SHARED_USER, AuthoringOptions::from_config(&app.config)))?;
-    let (outcome, plan) =
-        run_built_in(app, BuiltInWorkflow::Planner, job, SHARED_USER, Box::new(SilentWatcher)).await?;
+    let (outcome, plan) = run_built_in(
+        app,
+        BuiltInWorkflow::Planner,
+        job,
+        SHARED_USER,
+        authoring_limits(&app.config)?,
+        Box::new(SilentWatcher),
+    )
+    .await?;
     let made = render_result(&plan, &outcome.state, &outcome.env).output;
     let result = match authoring_error(&outcome) {
         Some(error) => Err(error),

@@ -20,6 +20,7 @@ use flowloom_core::value::Value;
 
 use super::display::RunDisplay;
 use super::plan_models::check_given_models;
+use super::resume::report_resumed;
 use super::run::report_refused;
 use super::send::DrivenRun;
 use crate::cli::{ForkArgs, Global};
@@ -60,7 +61,7 @@ pub(crate) async fn fork_run(global: &Global, arguments: ForkArgs) -> CommandRes
     if !global.json {
         eprintln!("forked from {parent}: {}", describe_reuse(&driven.outcome.state));
     }
-    Ok(display.print_outcome(&plan, &driven.outcome))
+    report_resumed(&display, &plan, &driven.outcome)
 }
 
 /// Compiles the definition that a fork follows. Returns the exit code if it has errors.

@@ -42,6 +42,7 @@ mod runs;
 mod send;
 mod serve;
 mod show;
+mod spent_budget;
 mod sync;
 mod test;
 mod triggers;

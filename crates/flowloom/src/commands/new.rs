@@ -19,6 +19,7 @@ use flowloom_runtime::RunOutcome;
 
 use super::author_session::{AuthoringPlan, AuthoringSession, PromptAnswers};
 use super::run::{choose_models, run_workflow};
+use super::spent_budget::SpentBudget;
 use crate::cli::{Global, NewArgs};
 use crate::commands::pipeline_folder::OutputFolder;
 use crate::failure::{CommandError, CommandResult};
@@ -34,7 +35,7 @@ pub(crate) async fn create_pipeline(global: &Global, arguments: NewArgs) -> Comm
     let target = choose_target(&arguments)?;
     let taken = find_definitions(&config.project.root, &Loader::new(&config)).definitions;
     let answers = match &arguments.answers {
-        Some(file) => Some(parse_answers(&inputs::read_text_file(file)?)),
+        Some(file) => Some(parse_answers(&inputs::read_text_file(file)?)?),
         None => None,
     };
     let mut answers = PromptAnswers::new(answers, arguments.yes);
@@ -51,7 +52,7 @@ pub(crate) async fn create_pipeline(global: &Global, arguments: NewArgs) -> Comm
     let _ = app.blocks.embed_missing().await;
     let plan = AuthoringPlan {
         options: AuthoringOptions {
-            keeps_partial: true,
+            keeps_blocks: true,
             output: Some(target),
             taken: taken.into_iter().map(|file| file.id).collect(),
             ..AuthoringOptions::from_config(&app.config)
@@ -60,8 +61,9 @@ pub(crate) async fn create_pipeline(global: &Global, arguments: NewArgs) -> Comm
         models: arguments.model.clone(),
         budget: arguments.budget.clone(),
         answers: None,
+        spent: SpentBudget::none(),
     };
-    let session = AuthoringSession { global, app: &app, plan };
+    let mut session = AuthoringSession { global, app: &app, plan };
     session.warn_of_small_model();
     let intent = if arguments.yes { goal } else { session.clarify_goal(goal, Vec::new(), &mut answers).await? };
     session.create_pipeline(&intent).await
@@ -97,21 +99,22 @@ pub(super) fn with_scripted_model(app: &App, model: String) -> App {
     app.with_config(config)
 }
 
-/// Runs a built-in workflow for a user and reports its events to `watcher`.
+/// Runs a built-in workflow for a user within limits, and reports its events to `watcher`.
 pub(super) async fn run_built_in(
     app: &App,
     which: BuiltInWorkflow,
     input: Value,
     user: &str,
+    limits: Limits,
     watcher: Box<dyn Watcher>,
 ) -> Result<(RunOutcome, Arc<Plan>), CommandError> {
     let bundle = app.engines.build_built_in_bundle(which);
     let workflow = app.engines.prepare_definition(compile_bundle(&bundle)?, &bundle)?;
-    let outcome = run_workflow(app, &workflow, input, user, authoring_limits(&app.config)?, watcher).await?;
+    let outcome = run_workflow(app, &workflow, input, user, limits, watcher).await?;
     Ok((outcome, workflow.plan))
 }
 
-/// The limits of one authoring run: the configured ones, reduced by `[author] budget`.
+/// The limits of an authoring: the configured ones, reduced by `[author] budget`.
 pub(super) fn authoring_limits(config: &Config) -> Result<Limits, AppError> {
     let mut limits = config.limits.clone();
     if let Some(text) = &config.author.budget {
@@ -127,11 +130,16 @@ impl Watcher for SilentWatcher {
     fn on_event(&mut self, _record: &flowloom_core::event::Record) {}
 }
 
-/// Parses a JSON array of strings, or else the non-empty lines of a text.
-fn parse_answers(text: &str) -> Vec<String> {
-    let texts = |value: Value| -> Option<Vec<String>> {
-        value.as_list()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
+/// Parses a JSON array of strings, or else the non-empty lines of a text. Fails if a text that begins like an array is none.
+fn parse_answers(text: &str) -> Result<Vec<String>, CommandError> {
+    if !text.trim_start().starts_with('[') {
+        return Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect());
+    }
+    let invalid =
+        |why: String| CommandError::usage(format!("--answers expects a JSON array of strings, or lines; {why}"));
+    let list = parse_value(text).map_err(|error| invalid(error.to_string()))?;
+    let answer = |item: &Value| {
+        item.as_str().map(str::to_owned).ok_or_else(|| invalid(format!("{} is not a string", item.kind_name())))
     };
-    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect();
-    parse_value(text).ok().and_then(texts).unwrap_or_else(lines)
+    list.as_list().unwrap_or_default().iter().map(answer).collect()
 }

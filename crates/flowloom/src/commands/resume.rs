@@ -69,7 +69,7 @@ async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &Ou
 }
 
 /// Reports a run as `run` does. For a run of `new`, writes the files of its pipeline.
-fn report_resumed(display: &RunDisplay<'_>, plan: &Plan, outcome: &RunOutcome) -> CommandResult {
+pub(super) fn report_resumed(display: &RunDisplay<'_>, plan: &Plan, outcome: &RunOutcome) -> CommandResult {
     if let Some(target) = find_target(plan, outcome).filter(|_| outcome.state.status.is_final()) {
         return finish_authoring(
             display.global,

@@ -63,6 +63,7 @@ pub(super) async fn send_command(
         Ok(run) => driven = Some(DrivenRun { outcome: drive(run, &driving).await?, plan: driving.plan }),
         // Another worker drives the run or has ended it.
         Err(AppError::Run(RunError::Ended(_))) => {}
+        Err(error @ AppError::RunOfOtherProject { .. }) => eprintln!("note: {error}; the command waits for its server"),
         Err(error) if error.is_left_to_others() => {}
         Err(error) => return Err(error.into()),
     }

@@ -33,6 +33,7 @@ mod parse;
 mod present;
 mod provide;
 mod schema;
+mod schema_names;
 mod scope;
 mod source;
 mod text;

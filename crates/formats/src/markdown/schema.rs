@@ -1,6 +1,5 @@
 //! Schemas of generated objects: literal JSON Schema, or the builder `$.z`.
 
-use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::expr::js::{CONVERSIONS_KEY, STRICT_CONVERSION, add_catch, is_conversion};
 use flowloom_core::render;
 use flowloom_core::value::{Map, Number, Value};
@@ -9,6 +8,7 @@ use oxc_span::GetSpan;
 
 use super::combine;
 use super::native::{static_key, written_number};
+use super::schema_names::{describe_unknown_builder, describe_unknown_method};
 use super::text_patterns::{add_date_time, add_form, add_part, add_regex};
 
 /// An error in a schema, with its range.
@@ -25,98 +25,6 @@ struct PartialSchema {
     schema: Map,
     is_optional: bool,
 }
-
-/// The functions of `$.z`.
-const BUILDERS: [&str; 23] = [
-    "string",
-    "number",
-    "boolean",
-    "int",
-    "null",
-    "any",
-    "unknown",
-    "never",
-    "undefined",
-    "void",
-    "date",
-    "array",
-    "object",
-    "record",
-    "tuple",
-    "enum",
-    "nativeEnum",
-    "literal",
-    "union",
-    "discriminatedUnion",
-    "intersection",
-    "nullable",
-    "optional",
-];
-
-/// The methods of a schema.
-const METHODS: [&str; 57] = [
-    "optional",
-    "nullable",
-    "nullish",
-    "default",
-    "catch",
-    "describe",
-    "array",
-    "or",
-    "and",
-    "min",
-    "max",
-    "length",
-    "nonempty",
-    "int",
-    "positive",
-    "nonnegative",
-    "negative",
-    "nonpositive",
-    "gt",
-    "gte",
-    "lt",
-    "lte",
-    "multipleOf",
-    "step",
-    "finite",
-    "safe",
-    "email",
-    "url",
-    "uuid",
-    "ip",
-    "cuid",
-    "cuid2",
-    "ulid",
-    "nanoid",
-    "base64",
-    "emoji",
-    "datetime",
-    "date",
-    "time",
-    "regex",
-    "startsWith",
-    "endsWith",
-    "includes",
-    "trim",
-    "toLowerCase",
-    "toUpperCase",
-    "extend",
-    "merge",
-    "pick",
-    "omit",
-    "partial",
-    "deepPartial",
-    "required",
-    "keyof",
-    "strict",
-    "passthrough",
-    "catchall",
-];
-
-/// Functions and methods of the library behind `$.z` that call a function of the definition.
-const CALLING: [&str; 9] =
-    ["refine", "superRefine", "transform", "preprocess", "pipe", "custom", "function", "lazy", "instanceof"];
 
 /// Reads schemas; `data` resolves the constants that they may refer to.
 pub(super) struct SchemaReader<'d> {
@@ -247,7 +155,7 @@ impl SchemaReader<'_> {
             "nativeEnum" => {
                 let values = self.read_constant(first()?)?;
                 let values: Vec<Value> = values.as_map().iter().flat_map(|map| map.values()).cloned().collect();
-                if values.is_empty() || values.iter().any(|value| value.as_str().is_none() && value.as_f64().is_none())
+                if values.is_empty() || !values.iter().all(|value| matches!(value, Value::String(_) | Value::Number(_)))
                 {
                     return Err(schema_error(at, "nativeEnum() needs an object whose values are strings or numbers"));
                 }
@@ -294,7 +202,7 @@ impl SchemaReader<'_> {
                 let values = self.read_builder(values)?.schema;
                 Ok(Map::from_iter([("type".into(), "object".into()), ("additionalProperties".into(), values.into())]))
             }
-            _ => Err(schema_error(at, &describe_unknown("$.z", name, &BUILDERS))),
+            _ => Err(schema_error(at, &describe_unknown_builder(name))),
         }
     }
 
@@ -398,7 +306,7 @@ impl SchemaReader<'_> {
                 }
             }
             (_, "string") if add_form(&mut built.schema, name) => {}
-            _ => return Err(schema_error(at, &describe_unknown("this schema", name, &METHODS))),
+            _ => return Err(schema_error(at, &describe_unknown_method(name))),
         }
         Ok(())
     }
@@ -446,20 +354,6 @@ impl SchemaReader<'_> {
             _ => return Ok(false),
         }
         Ok(true)
-    }
-}
-
-/// Describes that `owner` has no function of this name, or not for this type.
-fn describe_unknown(owner: &str, name: &str, known: &[&'static str]) -> String {
-    if CALLING.contains(&name) {
-        return format!(
-            "{name}() cannot be used: a schema is fixed before the run, and no functions are called for it"
-        );
-    }
-    match find_similar_name(name, known.iter().copied()) {
-        Some(similar) if similar != name => format!("{owner} has no {name}(); did you mean {similar}()?"),
-        Some(_) => format!("{name}() cannot be used with a schema of this type"),
-        None => format!("{owner} has no {name}(); it has {}", known.join(", ")),
     }
 }
 

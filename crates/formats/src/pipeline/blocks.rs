@@ -242,7 +242,7 @@ fn report_misspelt_inputs(block: &Value, node: &Node, source: &str, problems: &m
     let Some(inputs) = block.get("input_schema").and_then(|schema| schema.get("properties")?.as_map()) else { return };
     let mut seen = HashSet::new();
     for reference in template::parse_prompt(text("prompt_template")).iter_refs() {
-        let name = &*reference.name;
+        let name = reference.source.trim_matches(['{', '}']);
         if inputs.contains_key(name) || !problems.has_room_for_warning() || !seen.insert(name.to_owned()) {
             continue;
         }

@@ -14,7 +14,6 @@ mod watch;
 mod wire;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use flowloom_core::effect::{PythonReply, PythonRequest};
 use flowloom_runtime::descriptors::max_sandbox_processes;
@@ -23,7 +22,7 @@ use flowloom_runtime::fair::{FairSemaphore, user_share};
 use flowloom_runtime::timing::ResponseTimer;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use crate::config::{Protection, SandboxConfig};
+use crate::config::{BlockLimits, Protection, SandboxConfig};
 use crate::error::{SandboxError, UnavailableError};
 use crate::meter::ComputingTime;
 use error::MessageError;
@@ -108,18 +107,18 @@ impl BlockRunner {
         }
     }
 
-    /// Runs a block for at most `limit`, not counting the time that it waits for its run without computing.
+    /// Runs a block within `limits`.
     pub(crate) async fn run_block(
         &self,
         request: &PythonRequest,
         host: &dyn SandboxHost,
         context: &EffectContext,
-        limit: Duration,
+        limits: BlockLimits,
     ) -> Result<PythonReply, SandboxError> {
         let timer = ResponseTimer::start();
         let _process = self.processes.acquire_permit(&context.user).await;
         let time = ComputingTime::new(self.config.meter.as_deref(), &context.user);
-        let turn = BlockTurn::take_turn(&self.turns, &context.user, limit, time).await;
+        let turn = BlockTurn::take_turn(&self.turns, &context.user, limits.timeout, time).await;
         timer.end_queue();
         let (mut process, is_ready) = self.interpreters.take_process().await?;
         let job = BlockMessage::from_request(request, &context.user, &self.config);
@@ -131,21 +130,21 @@ impl BlockRunner {
             // immediately.
             process.wait_until_ready().await.map_err(UnavailableError::from)?;
         }
-        let done = self.serve_block(&mut process, host, turn).await;
+        let done = self.serve_block(&mut process, host, turn, limits.requests).await;
         // The next interpreter is started only after this one ends, because this may be the last block.
         drop(process);
         self.interpreters.refill_idle();
         Ok(PythonReply { queued_ms: timer.queued_ms(), ..done? })
     }
 
-    /// Performs the block's requests until it is done.
+    /// Performs the block's requests until it is done. Fails after more than `max_requests`.
     async fn serve_block(
         &self,
         process: &mut BlockProcess,
         host: &dyn SandboxHost,
         mut turn: BlockTurn<'_>,
+        max_requests: usize,
     ) -> Result<PythonReply, SandboxError> {
-        let bounds = &self.config.python;
         let mut count = 0;
         let mut requests = FuturesUnordered::new();
         turn.begin(process.watch.as_ref());
@@ -178,8 +177,8 @@ impl BlockRunner {
                 }
                 ProcessMessage::Message(InterpreterMessage::Request(id, question)) => {
                     count += 1;
-                    if count > bounds.requests {
-                        return Err(SandboxError::BlockRequestsExceeded { limit: bounds.requests });
+                    if count > max_requests {
+                        return Err(SandboxError::BlockRequestsExceeded { limit: max_requests });
                     }
                     requests.push(requests::perform_request(host, id, question));
                     turn.leave_turn(process.watch.as_ref());

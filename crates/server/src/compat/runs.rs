@@ -11,6 +11,7 @@ use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_app::error::AppError;
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::stored::{LoadedRun, StoredRuns};
+use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::{Format, Plan};
@@ -61,6 +62,11 @@ pub(crate) async fn run_and_wait(
     let active = call
         .start_once(&request, async |id| call.start_run(definition, StartRunRequest { id, ..starting }).await)
         .await?;
+    wait_for_end(call, active).await
+}
+
+/// Waits for the end of a run, at most as long as a request may wait.
+pub(crate) async fn wait_for_end(call: &StartContext<'_>, active: ActiveRun) -> ApiResult<CompatRun> {
     let completion = active.completion;
     call.host.service.wait_with_timeout(active.id, completion.clone(), MAX_WAIT).await;
     name_started_run(call.host, active.id, completion.as_ref(), read_snapshot(&call.host.app.runs, active.id).await)

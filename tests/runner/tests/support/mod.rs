@@ -8,8 +8,8 @@ use flowloom_author::candidates::describe_block;
 use flowloom_author::dry_run::DryRunInputs;
 use flowloom_author::wire::build_definition;
 use flowloom_author::{
-    Candidate, DryRun, DryRunner, ModelAnswer, ModelQuestion, PlannerEnv, PlannerEvent, PlannerSettings, RequiredBlock,
-    TrialOutcome,
+    Candidate, DryRun, DryRunner, FoundBlocks, ModelAnswer, ModelQuestion, PlannerEnv, PlannerEvent, PlannerSettings,
+    RequiredBlock, TrialOutcome,
 };
 use flowloom_core::Path as StepPath;
 use flowloom_core::chat::{GenerateOptions, Message, Role};
@@ -96,18 +96,22 @@ impl PlannerEnv for AuthoringWorld {
         Box::pin(async move { Ok(blocks) })
     }
 
-    fn find_blocks<'a>(&'a self, wanted: &'a RequiredBlock) -> EffectFuture<'a, Vec<Candidate>> {
+    fn find_blocks<'a>(&'a self, wanted: &'a RequiredBlock) -> EffectFuture<'a, FoundBlocks> {
         let is_called = |block: &&Value| block.get("id").and_then(Value::as_str) == Some(&wanted.suggested_id);
         let found = built_in_blocks()
             .iter()
             .filter(is_called)
             .map(|block| Candidate { block: block.clone(), similarity: Some(1.0) });
-        let found = found.collect();
+        let found = FoundBlocks { candidates: found.collect(), taken: Vec::new() };
         Box::pin(async move { Ok(found) })
     }
 
     fn try_block<'a>(&'a self, block: &'a Value, inputs: &'a Value) -> EffectFuture<'a, TrialOutcome> {
         Box::pin(async move { Ok(self.dry_runner.try_block(block, inputs).await?.into_trial()) })
+    }
+
+    fn keep_block<'a>(&'a self, _block: &'a Value) -> EffectFuture<'a, ()> {
+        Box::pin(async { Ok(()) })
     }
 
     fn dry_run<'a>(&'a self, pipeline: &'a Value, blocks: &'a [Value]) -> EffectFuture<'a, DryRun> {

@@ -15,7 +15,7 @@ use flowloom_store::SHARED_USER;
 
 use super::ExampleResult;
 use crate::cli::{Global, OutputArgs};
-use crate::commands::new::{SilentWatcher, run_built_in, with_scripted_model};
+use crate::commands::new::{SilentWatcher, authoring_limits, run_built_in, with_scripted_model};
 use crate::commands::pipeline_folder::{self, OutputFolder};
 use crate::commands::run::run_workflow;
 use crate::failure::CommandError;
@@ -43,7 +43,8 @@ pub(super) async fn run_authoring(global: &Global, app: &App) -> Result<ExampleR
     let began = Instant::now();
     let job = to_value(&AuthoringJob::new(&case.intent, SHARED_USER, AuthoringOptions::from_config(&app.config)))?;
     let watcher: Box<dyn Watcher> = if global.json { Box::new(SilentWatcher) } else { Box::new(StageDisplay::new()) };
-    let (outcome, plan) = run_built_in(app, BuiltInWorkflow::Planner, job, SHARED_USER, watcher).await?;
+    let (outcome, plan) =
+        run_built_in(app, BuiltInWorkflow::Planner, job, SHARED_USER, authoring_limits(&app.config)?, watcher).await?;
     if let Some(error) = outcome.find_error() {
         return Err(error.into());
     }

@@ -26,7 +26,7 @@ use super::run_stream::{self, BuildResponse};
 use super::wire::{EventId, encode_event, parse_last_event_id};
 use crate::body::JsonObject;
 use crate::caller::Caller;
-use crate::compat::runs::{CompatRun, find_definition, read_snapshot, run_and_wait};
+use crate::compat::runs::{CompatRun, find_definition, read_snapshot, wait_for_end};
 use crate::compat::schemas::AutomationSchema;
 use crate::guard;
 use crate::params::QueryParams;
@@ -59,9 +59,8 @@ pub(crate) async fn automate_goal(
         return Ok(planner_run.to_response(fields.collect()));
     };
     let call = call.with_key(Some(thread_key(planner_run.id)));
-    let (definition, _) =
-        find_definition(&host.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
-    let ended = run_and_wait(&call, &definition, StartRunRequest::with_inputs(Map::new().into()), "").await?;
+    let active = start_new_pipeline(&call, &id, StartRunRequest::with_inputs(Map::new().into())).await?;
+    let ended = wait_for_end(&call, active).await?;
     Ok(ended.to_response(automation_response(&authored, &ended)))
 }
 
@@ -154,10 +153,20 @@ async fn start_pipeline_run(host: &Arc<RunHost>, planner_run: RunId) -> ApiResul
     let user = ended.state.created.as_deref().map(|created| created.user.clone()).unwrap_or_default();
     let call = StartContext::for_user(host, &user, TriggerKind::AgentFlow.to_trigger())
         .with_key(Some(thread_key(planner_run)));
-    let (definition, _) =
-        find_definition(&host.catalog, call.user().to_owned(), flowloom_formats::pipeline::FORMAT, &id).await?;
-    let (active, plan) = run_stream::start_run(&call, &definition, "").await?;
+    let starting = StartRunRequest { needs_events: true, ..StartRunRequest::with_inputs(Map::new().into()) };
+    let active = start_new_pipeline(&call, &id, starting).await?;
+    let plan = open_run(&host.app.runs, active.id).await?.plan;
     Ok(Some(PipelineRun { active, plan, authored }))
+}
+
+/// Starts the run of a new pipeline, or finds the one that was started, although the pipeline may be deleted by now.
+async fn start_new_pipeline(call: &StartContext<'_>, id: &str, starting: StartRunRequest) -> ApiResult<ActiveRun> {
+    let begin = async |run| {
+        let (catalog, user) = (&call.host.catalog, call.user().to_owned());
+        let (definition, _) = find_definition(catalog, user, flowloom_formats::pipeline::FORMAT, id).await?;
+        call.start_run(&definition, StartRunRequest { id: run, ..starting }).await
+    };
+    call.start_once(&format!("{id}\n"), begin).await
 }
 
 /// The run of a new pipeline, and the response of the authoring run that created it.

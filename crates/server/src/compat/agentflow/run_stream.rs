@@ -135,7 +135,7 @@ async fn start_stream(
 }
 
 /// Starts a run, or finds the run that the same request has started.
-pub(crate) async fn start_run(
+async fn start_run(
     call: &StartContext<'_>,
     definition: &CatalogEntry,
     request: &str,

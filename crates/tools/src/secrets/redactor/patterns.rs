@@ -1,5 +1,6 @@
 //! The encodings in which a secret is searched for.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
@@ -86,7 +87,9 @@ fn split_value(value: &str) -> Vec<&str> {
 fn encode_part(value: &str, replacement: &Arc<str>) -> Vec<Pattern> {
     let whole =
         |text: String| Pattern { text, replacement: replacement.clone(), leading_bits: false, trailing_bits: false };
-    let mut patterns: Vec<Pattern> = encode_text(value).into_iter().map(whole).collect();
+    // Most encodings of most values are the same.
+    let texts: BTreeSet<String> = encode_text(value).into_iter().collect();
+    let mut patterns: Vec<Pattern> = texts.into_iter().map(whole).collect();
     for alphabet in [STANDARD_BASE64, URL_BASE64] {
         for bytes_before in 0..3 {
             patterns.push(encode_base64(value.as_bytes(), bytes_before, alphabet, replacement));
@@ -99,19 +102,11 @@ fn encode_text(value: &str) -> Vec<String> {
     let mut texts: Vec<String> = SecretEncoding::ALL.into_iter().map(|encoding| encoding.encode_value(value)).collect();
     texts.push(utf8_percent_encode(value, URI_ESCAPES).to_string());
     texts.push(utf8_percent_encode(value, PATH_ESCAPES).to_string());
+    // Python encodes forms like URLs, but for the blanks.
+    texts.push(SecretEncoding::Url.encode_value(value).replace("%20", "+"));
     texts.extend(texts.iter().map(|text| lower_escapes(text)).collect::<Vec<_>>());
-    let json = SecretEncoding::Json.encode_value(value);
-    texts.push(json.replace('/', "\\/"));
-    texts.extend([escape_non_ascii(&json, false), escape_non_ascii(&json, true)]);
-    texts.push(value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;"));
-    texts.push(
-        value
-            .replace('&', "&amp;")
-            .replace('<', "&lt;")
-            .replace('>', "&gt;")
-            .replace('"', "&quot;")
-            .replace('\'', "&#39;"),
-    );
+    texts.extend(encode_json(value));
+    texts.extend(HTML_QUOTES.map(|(double, single)| escape_html(value, double, single)));
     let hex = |upper: bool| {
         value.bytes().fold(String::new(), |mut out, byte| {
             // Writing to a string cannot fail.
@@ -124,6 +119,28 @@ fn encode_text(value: &str) -> Vec<String> {
     let is_word = value.chars().all(|c| c.is_alphabetic() || c == '_' || c == '-');
     texts.extend((!is_word).then(|| value.to_ascii_lowercase()));
     texts
+}
+
+/// How libraries escape quotes in HTML: not at all, as browsers and PHP do, as Python does, and as Go and Jinja do.
+const HTML_QUOTES: [(&str, &str); 6] =
+    [("\"", "'"), ("&quot;", "'"), ("&quot;", "&#39;"), ("&quot;", "&#039;"), ("&quot;", "&#x27;"), ("&#34;", "&#39;")];
+
+/// The text as HTML, with these escapes of quotes.
+fn escape_html(value: &str, double: &str, single: &str) -> String {
+    let text = value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', double).replace('\'', single)
+}
+
+/// The inside of a JSON string as libraries escape it, beyond what is necessary: slashes (PHP), what means something in HTML
+/// (Go), and characters outside ASCII (PHP, Python).
+fn encode_json(value: &str) -> Vec<String> {
+    let json = SecretEncoding::Json.encode_value(value);
+    let go =
+        ['&', '<', '>'].iter().fold(json.clone(), |text, c| text.replace(*c, &format!("\\u{:04x}", u32::from(*c))));
+    let slashes = json.replace('/', "\\/");
+    let escaped =
+        [&json, &slashes].into_iter().flat_map(|text| [false, true].map(|upper| escape_non_ascii(text, upper)));
+    escaped.chain([go, slashes.clone()]).collect()
 }
 
 /// The text with the digits of its percent escapes in lower case.

@@ -173,3 +173,28 @@ fn a_secret_without_a_name_is_redacted_if_it_cannot_be_guessed() {
     let hidden = ["12345678", "1234567890abcdef"].map(|value| HiddenSecret { name: None, value: value.to_owned() });
     assert_eq!(SecretRedactor::new(hidden).redact_text("12345678 1234567890abcdef"), "12345678 ${secret}");
 }
+
+/// What the standard libraries of other languages make of a secret: HTML, forms and JSON of Python, PHP, Go and Jinja.
+#[test]
+fn the_escapes_of_other_libraries_are_hidden() {
+    let redactor = build_redactor(&[
+        ("QUOTED", "it's-a-\"secret\"-9"),
+        ("FORM", "two words~tilde"),
+        ("SIGNS", "a&b<c>d-secret-99"),
+        ("WORD", "grüße/geheim-99"),
+    ]);
+    for text in [
+        "it&#x27;s-a-&quot;secret&quot;-9",
+        "it&#039;s-a-&quot;secret&quot;-9",
+        "it&#39;s-a-&#34;secret&#34;-9",
+        "it's-a-&quot;secret&quot;-9",
+        "two+words~tilde",
+        r"a\u0026b\u003cc\u003ed-secret-99",
+        r"gr\u00fc\u00dfe\/geheim-99",
+        r"gr\u00fc\u00dfe/geheim-99",
+        r"gr\u00FC\u00DFe\/geheim-99",
+    ] {
+        let redacted = redactor.redact_text(text);
+        assert!(redacted.starts_with('[') && redacted.ends_with(']'), "{text} became {redacted}");
+    }
+}
