@@ -234,3 +234,72 @@ fn every_used_up_budget_has_the_same_exit_code() {
         assert!(output["error"]["message"].as_str().is_some_and(|error| !error.contains("ending")), "{output}");
     }
 }
+
+/// What ends the command later does not lose the block that passed its trials, and a fork continues up to the files.
+#[test]
+fn a_used_up_budget_keeps_blocks_and_a_fork_goes_on() {
+    let place = create_workspace();
+    let (mut code, mut output) = (0, Value::Null);
+    // Enough for the block, and not for the pipeline.
+    for steps in 8..20 {
+        (code, output) =
+            place.run_json(&["new", "Shout hello", "--yes", "--out", "part", "--budget", &format!("steps={steps}")]);
+        if output["kept_blocks"] == json!(["shout"]) {
+            break;
+        }
+    }
+    assert_eq!((code, &output["kept_blocks"]), (5, &json!(["shout"])), "{output}");
+    let listed = place.run(&["blocks", "list"]);
+    assert!(String::from_utf8_lossy(&listed.stdout).contains("shout"), "{listed:?}");
+    let forked = place.run(&["fork", "last", "--budget", "steps=1000"]);
+    assert_eq!(exit_code(&forked), 0, "{}", stderr_text(&forked));
+    assert!(place.path("part/pipeline.json").is_file(), "{}", stderr_text(&forked));
+}
+
+#[test]
+fn one_budget_is_for_the_whole_command() {
+    let place = create_workspace();
+    place.write("answers.txt", "at everyone\n");
+    let (_, ran) = place.run_json(&["new", "Shout", "--answers", "answers.txt", "--out", "first"]);
+    assert!(ran["files"].is_array(), "{ran}");
+    let (_, runs) = place.run_json(&["runs"]);
+    let tokens = |run: &Value| {
+        let count = |field: &str| run["usage"][field].as_u64().unwrap_or_default();
+        count("input_tokens") + count("output_tokens")
+    };
+    let used: Vec<u64> = runs.as_array().expect("a list").iter().map(tokens).collect();
+    // Enough for each run alone, and not for all of them.
+    let budget = format!("tokens={}", used.iter().max().expect("runs") + 10);
+    let (code, output) =
+        place.run_json(&["new", "Shout", "--answers", "answers.txt", "--out", "second", "--budget", &budget]);
+    assert_eq!((code, place.path("second").exists()), (5, false), "{budget} of {used:?}: {output}");
+}
+
+#[test]
+fn what_cannot_be_answers_or_a_user_is_refused() {
+    let place = create_workspace();
+    place.write("answers.json", r#"["one", 2]"#);
+    let refused = place.run(&["new", "Shout", "--answers", "answers.json"]);
+    assert_eq!(exit_code(&refused), 2);
+    assert!(stderr_text(&refused).contains("a JSON array of strings"), "{}", stderr_text(&refused));
+    for user in ["", " ", "a/b"] {
+        let refused = place.run(&["new", "Shout hello", "--yes", "--user", user]);
+        assert_eq!(exit_code(&refused), 2, "{user:?}");
+        assert!(stderr_text(&refused).contains("is not the name of a user"), "{}", stderr_text(&refused));
+    }
+}
+
+/// Time does not end such a loop: it passes while the block waits for the model.
+#[test]
+fn a_block_that_calls_a_model_without_end_is_stopped_in_its_trial() {
+    let place = create_workspace();
+    let text = std::fs::read_to_string(place.path("said.json")).expect("the script");
+    let source = "async def execute(inputs, context):\\\\n    while True:\\\\n        await call_llm('s', 'Shout')\\\\n";
+    let looping = text
+        .replace("async def execute(inputs, context):\\\\n    return {'text': inputs['text'].upper()}\\\\n", source);
+    assert_ne!(looping, text);
+    place.write("said.json", &looping);
+    let (code, output) = place.run_json(&["new", "Shout hello", "--yes", "--out", "loop"]);
+    let message = output["error"]["message"].as_str().unwrap_or_default();
+    assert_eq!((code, message.contains("20 requests")), (1, true), "{output}");
+}
