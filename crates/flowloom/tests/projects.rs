@@ -310,8 +310,10 @@ fn a_server_leaves_runs_of_other_projects_and_configurations_alone() {
     serve_once(&place, "b", &[]);
     let none = run_in(&place, "b", &["--data-dir", "../data", "show", "last"]);
     assert!(stderr_text(&none).contains("error[FL1203]: there are no runs yet"), "{}", stderr_text(&none));
-    let elsewhere = run_in(&place, "b", &["--data-dir", "../data", "resume", &find_last_run(&place)]);
-    assert!(stderr_text(&elsewhere).contains("error[FL1210]"), "{}", stderr_text(&elsewhere));
+    for command in ["resume", "retry"] {
+        let elsewhere = run_in(&place, "b", &["--data-dir", "../data", command, &find_last_run(&place)]);
+        assert!(stderr_text(&elsewhere).contains("error[FL1210]"), "{command}: {}", stderr_text(&elsewhere));
+    }
     let shown = describe_last_run(&place, "b");
     assert!(shown.contains("interrupted") && shown.contains("belongs to the project a"), "{shown}");
 
