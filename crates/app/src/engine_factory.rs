@@ -42,7 +42,7 @@ use crate::tools::mcp::McpServers;
 use crate::tools::memory_keys::scope_to_bundle;
 use crate::tools::workflows::{self, ChildPlaces, WorkflowHost};
 use crate::user_files::build_user_files;
-use crate::wiring::{ModelChoice, build_egress_policy, build_models, limit_trials};
+use crate::wiring::{ModelChoice, build_egress_policy, build_models, limit_dry_runs, limit_trials};
 
 /// Maximum number of compiled bundles held in memory, and of engines of child runs.
 const MAX_CACHED_BUNDLES: usize = 256;
@@ -249,7 +249,8 @@ impl EngineFactory {
         AuthoringEnv {
             store: self.store.clone(),
             models: models.clone(),
-            code: Arc::new(limit_trials(&self.sandbox, &self.config)),
+            trial_code: Arc::new(limit_trials(&self.sandbox, &self.config)),
+            dry_run_code: Arc::new(limit_dry_runs(&self.sandbox, &self.config)),
             blocks: self.blocks.clone(),
             sources: bundle.to_sources_without_files().with_files(BTreeMap::new()),
         }

@@ -27,6 +27,9 @@ const MAX_ROUND_TIME: Duration = Duration::from_millis(250);
 /// Delay in milliseconds up to which a run counts as on time rather than missed.
 const MAX_DELAY_MS: u64 = 60_000;
 
+/// How long a schedule rests whose times cannot be computed, in milliseconds.
+const UNUSABLE_PAUSE_MS: u64 = 3_600_000;
+
 /// Time in milliseconds after which a run that another server claimed but did not start is started here.
 const CLAIM_TIMEOUT_MS: u64 = 10_000;
 
@@ -131,9 +134,16 @@ async fn start_due(runs: &RunService, key: &ScheduleKey, place: StartPlace) -> R
     }
 }
 
-/// Claims the run of a due schedule and starts it.
+/// Claims the run of a due schedule and starts it. A schedule without a next time is looked at again later.
 async fn claim_and_start(runs: &RunService, mut row: ScheduleRow, place: StartPlace, now: u64) -> Result<(), AppError> {
-    let times = CronTimes::parse(&row.cron, &row.timezone)?;
+    let parsed = CronTimes::parse(&row.cron, &row.timezone);
+    let times = match parsed.and_then(|times| times.next_after(now).map(|_| times)) {
+        Ok(times) => times,
+        Err(error) => {
+            let later = now + UNUSABLE_PAUSE_MS;
+            return Ok(runs.stored.store.skip_due_time(&row, later, error.to_string()).await?);
+        }
+    };
     // Of several missed times, the last one counts.
     let at = times.last_before(now).map_or(row.next_at, |last| last.max(row.next_at));
     let is_missed = now.saturating_sub(at) > MAX_DELAY_MS;

@@ -44,6 +44,9 @@ pub enum ScheduleError {
         /// The problem with the expression.
         source: CronError,
     },
+    /// The cron expression has a year.
+    #[error("the cron expression has {0} fields; it has five, or a sixth in front for seconds")]
+    TooManyFields(usize),
     /// The cron expression is too long.
     #[error("the cron expression has {0} bytes; the maximum is {MAX_CRON_BYTES}")]
     CronTooLong(usize),
@@ -71,6 +74,9 @@ fn describe_cron_error(error: &CronError) -> &'static str {
     }
 }
 
+/// Maximum number of fields of a cron expression. One with a year would be due for the last time.
+const MAX_CRON_FIELDS: usize = 6;
+
 /// A cron expression in a time zone.
 pub struct CronTimes {
     cron: Cron,
@@ -90,6 +96,10 @@ impl CronTimes {
     /// ```
     pub fn parse(cron: &str, timezone: &str) -> Result<CronTimes, ScheduleError> {
         let zone = TimeZone::get(timezone).map_err(|_| ScheduleError::UnknownZone(timezone.to_owned()))?;
+        let fields = cron.split_whitespace().count();
+        if fields > MAX_CRON_FIELDS {
+            return Err(ScheduleError::TooManyFields(fields));
+        }
         let parsed = Cron::from_str(cron);
         let cron = parsed.map_err(|source| ScheduleError::InvalidCron { cron: cron.to_owned(), source })?;
         Ok(CronTimes { cron, zone })

@@ -90,10 +90,18 @@ const TRIAL_TIMEOUT: Duration = Duration::from_secs(5);
 /// the block waits.
 const TRIAL_REQUESTS: usize = 20;
 
-/// The sandbox in which generated blocks are tried: the same workers, with lower limits.
+/// The sandbox of dry runs: the same workers, with a lower time limit.
+pub(crate) fn limit_dry_runs(sandbox: &Sandbox, config: &Config) -> Sandbox {
+    sandbox.limit_blocks(BlockLimits { timeout: trial_timeout(config), requests: usize::MAX })
+}
+
+/// The sandbox in which generated blocks are tried: that of dry runs, with fewer requests.
 pub(crate) fn limit_trials(sandbox: &Sandbox, config: &Config) -> Sandbox {
-    let timeout = config.sandbox.trial_timeout_ms.map_or(TRIAL_TIMEOUT, Duration::from_millis);
-    sandbox.limit_blocks(BlockLimits { timeout, requests: TRIAL_REQUESTS })
+    sandbox.limit_blocks(BlockLimits { timeout: trial_timeout(config), requests: TRIAL_REQUESTS })
+}
+
+fn trial_timeout(config: &Config) -> Duration {
+    config.sandbox.trial_timeout_ms.map_or(TRIAL_TIMEOUT, Duration::from_millis)
 }
 
 /// Every `python3` on the search path, in `/usr/bin` and in `/usr/local/bin`.

@@ -1,5 +1,7 @@
 //! The results that the environment of the planner returns.
 
+use std::collections::BTreeSet;
+
 use flowloom_core::error::StepFailure;
 use flowloom_core::value::Value;
 use serde::{Deserialize, Serialize};
@@ -28,7 +30,7 @@ pub struct FoundBlocks {
     /// The candidates, best first.
     pub candidates: Vec<Candidate>,
     /// Further ids that a new block must not have.
-    pub taken: Vec<String>,
+    pub taken: BTreeSet<String>,
 }
 
 /// The result of running a block once.

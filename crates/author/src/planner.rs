@@ -54,11 +54,11 @@ impl Draft {
         blocks
     }
 
-    /// Blocks that are missing and could not be written, or were not written yet.
+    /// The suggested ids of blocks that are missing and could not be written, or were not written yet.
     pub fn missing_blocks(&self) -> Vec<String> {
-        let failed = self.made.iter().filter(|made| made.block().is_none()).map(CreateOutcome::block_id);
-        let untried = self.searched.iter().flat_map(|searched| searched.missing_ids().skip(self.made.len()));
-        failed.chain(untried).map(str::to_owned).collect()
+        let wanted = self.searched.iter().flat_map(SearchResults::missing_ids).enumerate();
+        let is_written = |index: usize| self.made.get(index).is_some_and(|made| made.block().is_some());
+        wanted.filter(|(index, _)| !is_written(*index)).map(|(_, id)| id.to_owned()).collect()
     }
 
     /// A summary of each stage.

@@ -26,7 +26,7 @@ use crate::style::{Style, paint_text};
 use crate::terminal::diagnostics::print_diagnostics;
 
 /// An error that ends a command.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CommandError {
     /// The exit code of the program.
     pub(crate) exit: u8,

@@ -341,3 +341,38 @@ fn schemas_check_the_form_of_texts() {
         }
     }
 }
+
+#[test]
+fn texts_have_the_form_that_their_schema_names() {
+    let place = Workspace::new("");
+    let forms = [
+        ("ip()", "2001:db8::1", "2001:db8::1::2"),
+        ("ip({ version: 'v4' })", "192.168.0.1", "2001:db8::1"),
+        ("cuid()", "cjld2cjxh0000qzrmn831i7rn", "xjld2"),
+        ("ulid()", "01ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFQ69G5FAU"),
+        ("nanoid()", "V1StGXR8_Z5jdHi6B-myT", "V1StGXR8"),
+        ("base64()", "SGVsbG8=", "SGVsbG8"),
+        ("emoji()", "\u{1f600}", "smile"),
+    ];
+    let fields: Vec<String> =
+        forms.iter().enumerate().map(|(index, (form, ..))| format!("f{index}: $.z.string().{form}")).collect();
+    let schema = format!("{{$.z.object({{ {} }})}}", fields.join(", "));
+    place
+        .write("d.mdx", &format!("Say it.\n\n<GenObject as=\"a\" model=\"scripted:script.json\" schema={schema} />\n"));
+    let answer = |wrong: Option<usize>| -> String {
+        let pick = |(index, (_, good, bad)): (usize, &(&str, &str, &str))| {
+            (format!("f{index}"), json!(if wrong == Some(index) { bad } else { good }))
+        };
+        serde_json::Value::Object(forms.iter().enumerate().map(pick).collect()).to_string()
+    };
+    for wrong in std::iter::once(None).chain((0..forms.len()).map(Some)) {
+        place.write("script.json", &json!({"default": answer(wrong)}).to_string());
+        let (code, output) = place.run_json(&["run", "d.mdx"]);
+        let expected = if wrong.is_none() { 0 } else { 1 };
+        assert_eq!(code, expected, "{:?}: {output}", wrong.map(|index| forms[index]));
+        if let Some(index) = wrong {
+            let message = output["error"]["message"].as_str().unwrap_or_default();
+            assert!(message.contains(&format!("f{index}")), "{message}");
+        }
+    }
+}

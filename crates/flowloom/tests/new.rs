@@ -237,7 +237,7 @@ fn every_used_up_budget_has_the_same_exit_code() {
 
 /// What ends the command later does not lose the block that passed its trials, and a fork continues up to the files.
 #[test]
-fn a_used_up_budget_keeps_blocks_and_a_fork_goes_on() {
+fn a_used_up_budget_keeps_blocks_and_a_fork_continues() {
     let place = create_workspace();
     let (mut code, mut output) = (0, Value::Null);
     // Enough for the block, and not for the pipeline.
@@ -294,7 +294,8 @@ fn what_cannot_be_answers_or_a_user_is_refused() {
 fn a_block_that_calls_a_model_without_end_is_stopped_in_its_trial() {
     let place = create_workspace();
     let text = std::fs::read_to_string(place.path("said.json")).expect("the script");
-    let source = "async def execute(inputs, context):\\\\n    while True:\\\\n        await call_llm('s', 'Shout')\\\\n";
+    let source =
+        "async def execute(inputs, context):\\\\n    while True:\\\\n        await call_llm('s', 'Shout')\\\\n";
     let looping = text
         .replace("async def execute(inputs, context):\\\\n    return {'text': inputs['text'].upper()}\\\\n", source);
     assert_ne!(looping, text);

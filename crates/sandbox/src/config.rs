@@ -67,7 +67,7 @@ pub struct ScriptLimits {
     pub workers: usize,
 }
 
-/// What one block may use.
+/// Limits of a single block.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockLimits {
     /// Real time of the block, excluding the time it waits for its run.

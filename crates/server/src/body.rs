@@ -80,7 +80,7 @@ impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<Server> for Opt
 
     async fn from_request(request: Request, server: &Server) -> Result<OptionalJsonObject<T>, Problem> {
         let text = read_json_text(server, request).await?;
-        if text.trim().is_empty() {
+        if matches!(text.trim(), "" | "null") {
             return Ok(OptionalJsonObject(T::default(), text));
         }
         let (value, text) = parse_text(text, parse_object).await?;

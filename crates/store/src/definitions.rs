@@ -3,7 +3,7 @@
 //! A definition has one current content; every content it ever had is stored as a numbered version. A batch of changes
 //! is applied completely or not at all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use flowloom_core::hash::Hash;
@@ -297,6 +297,21 @@ impl Store {
         Ok(owners.iter().filter_map(|owner| self.own_user(owner)).collect())
     }
 
+    /// The ids with this beginning that other users than `user` have given to definitions of a kind. Fails if the database
+    /// cannot be read.
+    pub fn list_foreign_ids(
+        &self,
+        kind: DefinitionKind,
+        user: &str,
+        start: &str,
+    ) -> Result<HashSet<String>, StoreError> {
+        let sql = "select user_id, id from definition where kind = $1 and substr(id, 1, length($2)) = $2";
+        let read = |row: &DbRow<'_>| Ok(OwnedId { owner: row.get(0)?, id: row.get(1)? });
+        let found = self.read_with(|db| db.query_rows(sql, params![kind.name(), start], read))?;
+        let is_foreign = |found: &OwnedId| self.own_user(&found.owner).is_some_and(|owner| owner != user);
+        Ok(found.into_iter().filter(is_foreign).map(|found| found.id).collect())
+    }
+
     /// All versions of a definition, newest first; also of a deleted definition. Fails if the database cannot be read.
     pub fn list_versions(&self, key: &DefinitionKey) -> Result<Vec<VersionRow>, StoreError> {
         let sql = "select version, hash, at, content from definition_version \
@@ -355,6 +370,12 @@ impl DefinitionRow {
 }
 
 /// Fails with `PreconditionFailed` unless the content that is effective for the user meets the condition.
+/// The id of a definition and its user.
+struct OwnedId {
+    owner: String,
+    id: String,
+}
+
 fn check_condition(
     connection: &DbConnection,
     condition: &DefinitionCondition,

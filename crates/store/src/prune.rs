@@ -29,6 +29,9 @@ const PRUNABLE_SQL: &str = "status = $1 and finished_at < $2 and worker is null 
                             and not exists (select 1 from run below \
                                             where below.parent = run.id and below.finished_at is null)";
 
+/// SQL condition of the runs of the project in `$3`, or of all if there is none.
+const OF_PROJECT_SQL: &str = "(project is null or project in ('', $3) or $3 is null)";
+
 /// Selects runs of one status that ended before a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PruneFilter {
@@ -61,15 +64,16 @@ struct PruneProgress {
 }
 
 impl Store {
-    /// Number of matching runs, without their child runs. Fails if the database cannot be read.
+    /// Number of matching runs of this project, without their child runs. Fails if the database cannot be read.
     pub fn count_prunable(&self, old: PruneFilter) -> Result<u64, StoreError> {
-        let sql = format!("select count(*) from run where {PRUNABLE_SQL}");
-        let found = self
-            .read_long_with(|db| db.query_first(&sql, params![old.status.name(), old.before], |row| row.get_count(0)));
+        let sql = format!("select count(*) from run where {PRUNABLE_SQL} and {OF_PROJECT_SQL}");
+        let project = self.project();
+        let params = params![old.status.name(), old.before, project.as_deref()];
+        let found = self.read_long_with(|db| db.query_first(&sql, params, |row| row.get_count(0)));
         Ok(found?.unwrap_or_default())
     }
 
-    /// Deletes the matching runs with their child runs, and returns the number of the former. Fails if the database
+    /// Deletes the matching runs of this project with their child runs, and returns the number of the former. Fails if the database
     /// cannot be read or written; the runs that were deleted before stay deleted.
     pub async fn prune_runs(&self, old: PruneFilter) -> Result<u64, StoreError> {
         let (mut count, mut after) = (0, EndPlace::default());
@@ -124,10 +128,12 @@ impl Store {
 
     fn list_candidates(&self, old: PruneFilter, after: EndPlace) -> Result<Vec<Candidate>, StoreError> {
         let sql = format!(
-            "select number, id, finished_at from run where {PRUNABLE_SQL} \
-             and (finished_at > $3 or (finished_at = $3 and number > $4)) order by finished_at, number limit $5"
+            "select number, id, finished_at from run where {PRUNABLE_SQL} and {OF_PROJECT_SQL} \
+             and (finished_at > $4 or (finished_at = $4 and number > $5)) order by finished_at, number limit $6"
         );
-        let params = params![old.status.name(), old.before, after.finished_at, after.number, PRUNE_BATCH_RUNS as u64];
+        let EndPlace { finished_at, number } = after;
+        let (project, most) = (self.project(), PRUNE_BATCH_RUNS as u64);
+        let params = params![old.status.name(), old.before, project.as_deref(), finished_at, number, most];
         self.read_long_with(|db| {
             db.query_rows(&sql, params, |row| {
                 let place = EndPlace { number: row.get(0)?, finished_at: row.get_count(2)? };

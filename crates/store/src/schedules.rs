@@ -22,7 +22,7 @@ pub struct ScheduleRow {
     pub user: String,
     /// Id of the workflow.
     pub workflow: String,
-    /// Cron expression with five or six fields, or seven with a year.
+    /// Cron expression with five or six fields.
     pub cron: String,
     /// Time zone of the expression, for example `Europe/Berlin`.
     pub timezone: String,

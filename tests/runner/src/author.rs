@@ -221,7 +221,7 @@ impl PlannerEnv for ScriptedWorld {
             .take(MAX_FOUND)
             .map(|block| Candidate { block: block.clone(), similarity: Some(FOUND_SIMILARITY) })
             .collect();
-        Box::pin(async move { Ok(FoundBlocks { candidates, taken: Vec::new() }) })
+        Box::pin(async move { Ok(FoundBlocks { candidates, ..FoundBlocks::default() }) })
     }
 
     fn try_block<'a>(&'a self, block: &'a Value, inputs: &'a Value) -> EffectFuture<'a, TrialOutcome> {

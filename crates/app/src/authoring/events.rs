@@ -18,7 +18,7 @@ pub struct AuthoringEvents {
     used: BTreeMap<String, Usage>,
     /// Whether the final event was emitted.
     is_over: bool,
-    /// The required blocks that have not passed their trials.
+    /// The suggested ids of the required blocks that have not passed their trials.
     missing: Vec<String>,
     /// The required block that is being written.
     writing: Option<String>,
@@ -65,11 +65,14 @@ impl AuthoringEvents {
     fn note_blocks(&mut self, name: &str, data: &Map) {
         let id = || data.get("suggested_id").and_then(Value::as_str).map(str::to_owned);
         match name {
-            "search_missing" => self.missing.extend(id().filter(|id| !self.missing.contains(id))),
+            // A retried stage reports its blocks again.
+            "decompose_blocks" => self.missing.clear(),
+            "search_missing" => self.missing.extend(id()),
             "creating_block" => self.writing = id(),
             "block_test_passed" => {
                 let written = self.writing.take();
-                self.missing.retain(|id| Some(id) != written.as_ref());
+                let position = self.missing.iter().position(|id| Some(id) == written.as_ref());
+                position.map(|position| self.missing.remove(position));
             }
             _ => {}
         }

@@ -67,7 +67,7 @@ pub fn build_functions(author: AuthoringEnv) -> Vec<(&'static str, FunctionConfi
 }
 
 impl NativeFunction for AuthorFunction {
-    /// Child steps are recorded individually, and storing the same pipeline twice has no further effect.
+    /// Child steps are recorded individually, and storing the same block or pipeline twice has no further effect.
     fn effect_class(&self) -> EffectClass {
         EffectClass::AtLeastOnce
     }

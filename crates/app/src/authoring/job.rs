@@ -34,11 +34,11 @@ pub struct AuthoringOptions {
     /// The model that blocks call during trials; the run's default if unset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_model: Option<String>,
-    /// Whether the pipeline is saved in the store.
+    /// Whether the pipeline is saved in the store, and each new block as soon as it has passed its trials.
     pub keep: bool,
-    /// Whether each new block is saved in the store as soon as it has passed its trials.
-    #[serde(alias = "keeps_partial", skip_serializing_if = "std::ops::Not::not")]
-    pub keeps_blocks: bool,
+    /// Not used any more; in the inputs of runs of earlier versions.
+    #[serde(skip_serializing)]
+    pub keeps_partial: bool,
     /// Where the pipeline is written as files, once it exists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<OutputTarget>,

@@ -24,6 +24,7 @@ use crate::definitions::stored::DefinitionContent;
 pub use events::AuthoringEvents;
 pub use functions::build_functions;
 pub use job::{AuthoringJob, AuthoringOptions, OutputTarget, parse_as, to_value};
+pub use persist::store_new_block;
 pub use trials::dry_run_definition;
 
 /// Workflows that every installation has.
@@ -60,8 +61,10 @@ pub struct AuthoringEnv {
     pub store: Arc<Store>,
     /// The models that the stages ask.
     pub models: Arc<dyn Model>,
-    /// The sandbox in which blocks are tried.
-    pub code: Arc<dyn CodeRunner>,
+    /// The sandbox in which generated blocks are tried.
+    pub trial_code: Arc<dyn CodeRunner>,
+    /// The sandbox of dry runs.
+    pub dry_run_code: Arc<dyn CodeRunner>,
     /// The block registry.
     pub blocks: Arc<BlockRegistry>,
     /// Functions and other names that a pipeline's blocks may use.
@@ -69,12 +72,12 @@ pub struct AuthoringEnv {
 }
 
 impl AuthoringEnv {
-    /// Builds the dry runner that tests blocks and pipelines for a user, given by id.
+    /// Builds the dry runner that tests pipelines for a user, given by id.
     pub fn build_dry_runner(&self, model: Option<&str>, limits: Limits, user: &str) -> DryRunner {
         DryRunner {
             model: self.models.clone(),
             named: model.map(str::to_owned),
-            code: self.code.clone(),
+            code: self.dry_run_code.clone(),
             clock: Arc::new(SystemClock),
             sources: self.sources.clone(),
             limits,

@@ -1,5 +1,7 @@
 //! Stores the results of an authoring run: the new blocks and the pipeline.
 
+use std::collections::HashSet;
+
 use flowloom_author::create::numbered_ids;
 use flowloom_core::error::StepFailure;
 use flowloom_core::plan::Format;
@@ -8,23 +10,44 @@ use flowloom_core::value::Value;
 use flowloom_formats::pipeline::built_in_blocks;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{ChildEffects, Clock as _, EffectContext};
-use flowloom_store::{Actor, DefinitionChange, DefinitionKey, DefinitionKind, NewDefinition, Origin};
+use flowloom_store::{
+    Actor, ContentTags, DefinitionChange, DefinitionCondition, DefinitionKey, DefinitionKind, NewDefinition, Origin,
+    Store, StoreError,
+};
 
 use super::AuthoringEnv;
 use super::job::{AuthoringJob, to_value};
 use super::world::RecordedEnv;
+use crate::blocks::BlockRegistry;
 use crate::definitions::stored::{self, DefinitionContent};
 
-/// Stores a block that passed its trials for the run's user. Storing it again after a crash changes nothing.
+/// Stores a block that passed its trials for the run's user. A block that exists is left as it is: this run has stored it
+/// before a crash, or a person has changed it since.
 pub(super) async fn store_block(
     author: &AuthoringEnv,
     block: &Value,
     context: &EffectContext,
 ) -> Result<(), StepFailure> {
-    let key = definition_key(context, DefinitionKind::Block, block);
+    store_new_block(&author.store, &author.blocks, &context.user, block, &run_actor(context)).await?;
+    Ok(())
+}
+
+/// Stores a block for `user`, unless the user has one with this id. Fails if it cannot be stored.
+pub async fn store_new_block(
+    store: &Store,
+    blocks: &BlockRegistry,
+    user: &str,
+    block: &Value,
+    by: &Actor,
+) -> Result<(), StoreError> {
+    let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Block, id: id_of(block).to_owned() };
     let change = put_change(key, None, render::to_json(block), Vec::new());
-    author.store.change_definitions(vec![change], &run_actor(context), SystemClock.now_ms()).await?;
-    author.blocks.notify_changed();
+    let is_new = DefinitionCondition { excluded: Some(ContentTags::Any), ..DefinitionCondition::default() };
+    match store.change_definitions_if(vec![change], is_new, by, SystemClock.now_ms()).await {
+        Ok(_) => blocks.notify_changed(),
+        Err(StoreError::ConditionFailed { .. }) => {}
+        Err(error) => return Err(error),
+    }
     Ok(())
 }
 
@@ -42,7 +65,11 @@ pub(super) async fn finish_pipeline(
 ) -> Result<Value, StepFailure> {
     let pipeline = assign_free_id(author, &job, context)?;
     if job.how.keep {
-        let key = definition_key(context, DefinitionKind::Workflow, &pipeline);
+        let key = DefinitionKey {
+            user: context.user.to_string(),
+            kind: DefinitionKind::Workflow,
+            id: id_of(&pipeline).to_owned(),
+        };
         let content = pipeline_content(&pipeline).to_json()?;
         let change = put_change(key, Some(flowloom_formats::pipeline::FORMAT), content, used_blocks(&pipeline));
         author.store.change_definitions(vec![change], &run_actor(context), SystemClock.now_ms()).await?;
@@ -67,11 +94,14 @@ fn assign_free_id(author: &AuthoringEnv, job: &AuthoringJob, context: &EffectCon
     let mut pipeline = job.draft.pipeline.as_ref().and_then(Value::as_map).cloned().unwrap_or_default();
     pipeline.insert("user_intent".into(), job.draft.intent.as_str().into());
     let wanted = pipeline.get("id").and_then(Value::as_str).unwrap_or("pipeline").to_owned();
+    let foreign = match job.how.has_global_id {
+        true => author.store.list_foreign_ids(DefinitionKind::Workflow, &context.user, &wanted)?,
+        false => HashSet::new(),
+    };
     for id in numbered_ids(&wanted) {
         pipeline.insert("id".into(), id.as_str().into());
-        let is_others =
-            job.how.has_global_id && author.has_other_owner(DefinitionKind::Workflow, &id, &context.user)?;
-        if !is_others && !job.how.taken.contains(&id) && !is_id_taken(author, context, &pipeline.clone().into())? {
+        let is_reserved = foreign.contains(&id) || job.how.taken.contains(&id);
+        if !is_reserved && !is_id_taken(author, context, &pipeline.clone().into())? {
             break;
         }
     }
@@ -103,11 +133,6 @@ fn used_blocks(pipeline: &Value) -> Vec<(DefinitionKind, String)> {
     ids.dedup();
     ids.retain(|id| !built_in_blocks().iter().any(|block| id_of(block) == *id));
     ids.into_iter().map(|id| (DefinitionKind::Block, id.to_owned())).collect()
-}
-
-/// The key under which a block or a pipeline of the run's user is stored.
-fn definition_key(context: &EffectContext, kind: DefinitionKind, definition: &Value) -> DefinitionKey {
-    DefinitionKey { user: context.user.to_string(), kind, id: id_of(definition).to_owned() }
 }
 
 fn put_change(

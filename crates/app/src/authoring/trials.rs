@@ -1,5 +1,7 @@
 //! Operations that stages perform as child steps: searching blocks, running a trial, executing a dry run.
 
+use std::collections::BTreeSet;
+
 use flowloom_author::candidates::describe_block;
 use flowloom_author::create::numbered_ids;
 use flowloom_author::dry_run::{DryRun, DryRunInputs, DryRunner, Prompts};
@@ -49,8 +51,8 @@ pub(super) struct FindRequest {
 pub(super) struct CandidateSearch {
     pub(super) candidates: Vec<Candidate>,
     /// Further ids that a new block must not have.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) taken: Vec<String>,
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) taken: BTreeSet<String>,
     /// Why the search used full text only, if vectors were expected.
     pub(super) by_words: Option<String>,
 }
@@ -82,22 +84,19 @@ impl AuthoringEnv {
     /// The blocks whose id is the wanted one, or that with a number appended. A new block needs an id that none of them
     /// has.
     fn find_same_name(&self, request: &FindRequest, user: &str) -> Result<FoundBlocks, StepFailure> {
+        let id = &request.wanted.suggested_id;
         let mut named = FoundBlocks::default();
-        for id in numbered_ids(&request.wanted.suggested_id) {
-            if let Some(block) = self.blocks.find_block(user, &id)? {
-                named.candidates.push(Candidate { block, similarity: Some(0.0) });
-            } else if request.has_global_id && self.has_other_owner(DefinitionKind::Block, &id, user)? {
-                named.taken.push(id);
-            } else {
-                break;
+        if request.has_global_id {
+            named.taken.extend(self.store.list_foreign_ids(DefinitionKind::Block, user, id)?);
+        }
+        for id in numbered_ids(id) {
+            match self.blocks.find_block(user, &id)? {
+                Some(block) => named.candidates.push(Candidate { block, similarity: Some(0.0) }),
+                None if named.taken.contains(&id) => {}
+                None => break,
             }
         }
         Ok(named)
-    }
-
-    /// Whether another user has a definition with this id.
-    pub(super) fn has_other_owner(&self, kind: DefinitionKind, id: &str, user: &str) -> Result<bool, StepFailure> {
-        Ok(self.store.list_owners(kind, Some(id))?.iter().any(|owner| owner != user))
     }
 
     /// Runs a trial of a block. Its usage is charged to the budget of the run.
@@ -106,7 +105,10 @@ impl AuthoringEnv {
         request: &TrialRequest,
         context: &EffectContext,
     ) -> Result<TrialOutcome, StepFailure> {
-        let dry_runner = self.build_dry_runner(request.model.as_deref(), remaining_limits(context), &context.user);
+        let dry_runner = DryRunner {
+            code: self.trial_code.clone(),
+            ..self.build_dry_runner(request.model.as_deref(), remaining_limits(context), &context.user)
+        };
         let dry_run = dry_runner.try_block(&request.block, &request.inputs).await?;
         charge_allowance(context, &dry_run);
         Ok(dry_run.into_trial())

@@ -106,7 +106,7 @@ impl PlannerEnv for RecordedEnv<'_> {
 
     fn keep_block<'a>(&'a self, block: &'a Value) -> EffectFuture<'a, ()> {
         Box::pin(async move {
-            match self.options.keep || self.options.keeps_blocks {
+            match self.options.keep {
                 true => persist::store_block(self.author, block, self.context).await,
                 false => Ok(()),
             }

@@ -6,7 +6,8 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::json::parse_value;
 use flowloom_core::plan::Plan;
-use flowloom_formats::is_test;
+use flowloom_formats::pipeline::WRAPPER_KEYS;
+use flowloom_formats::{Compiled, is_test};
 
 use super::error::DefinitionError;
 use super::folder::{
@@ -46,7 +47,7 @@ pub fn find_definitions(folder: &Path, loader: &Loader<'_>) -> FolderContent {
     let (mut found, mut others) = (Vec::new(), Vec::new());
     for path in sorted_files(folder) {
         let source = loader.compile(&path);
-        let is_foreign = source.compiled.diagnostics.iter().any(|problem| problem.code == Code::UnknownFormat);
+        let is_foreign = is_foreign(&source.compiled);
         if is_foreign && is_test(&String::from_utf8_lossy(source.bytes())) {
             continue;
         }
@@ -98,7 +99,15 @@ pub fn find_named(config: &Config, named: &Path) -> Result<PathBuf, DefinitionEr
     if let Some(file) = files.iter().find(|file| id(file) == name) {
         return Ok(file.clone());
     }
-    if let Some(file) = files.iter().find(|file| read_own_id(config, file, &name).is_some()) {
+    let mut broken = None;
+    for file in &files {
+        match find_own_id(config, file, &name) {
+            Some(IdOrigin::Plan) => return Ok(file.clone()),
+            Some(IdOrigin::Text) => broken = broken.or(Some(file)),
+            None => {}
+        }
+    }
+    if let Some(file) = broken {
         return Ok(file.clone());
     }
     let has_name = |file: &&PathBuf| file.file_stem().is_some_and(|stem| stem.to_string_lossy() == name);
@@ -139,6 +148,9 @@ pub fn find_definition(config: &Config, named: &Path) -> Result<PathBuf, Definit
 /// The id of the workflow in a project that has this file name or id, as servers and runs call it; `None` if there is none.
 pub fn find_workflow_id(config: &Config, name: &str) -> Option<String> {
     let file = find_named(config, Path::new(name)).ok().filter(|file| file.is_file())?;
+    if find_own_id(config, &file, name).is_some() {
+        return Some(name.to_owned());
+    }
     let plan = Loader::new(config).compile(&file).compiled.plan;
     Some(find_definition_id(plan.as_ref(), &config.project.root, &file))
 }
@@ -150,7 +162,7 @@ pub fn name_conversation(config: &Config, file: &Path, plan: &Plan) -> String {
     let id = plan.id.clone().unwrap_or_else(|| id_from_path(&place));
     let root = &*config.project.root;
     let has_same_id = |other: &PathBuf| {
-        let is_same = derive_file_id(root, other) == id || read_own_id(config, other, &id).is_some();
+        let is_same = derive_file_id(root, other) == id || find_own_id(config, other, &id) == Some(IdOrigin::Plan);
         is_same && config.project.describe_below(other) != place
     };
     match sorted_files(root).iter().filter(|other| *other != file).any(has_same_id) {
@@ -159,23 +171,37 @@ pub fn name_conversation(config: &Config, file: &Path, plan: &Plan) -> String {
     }
 }
 
-/// The id that a definition gives itself, if it is `id`. Only a file whose text has it is compiled.
-fn read_own_id(config: &Config, file: &Path, id: &str) -> Option<String> {
+/// How a definition gives itself an id.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum IdOrigin {
+    /// It was compiled.
+    Plan,
+    /// It has errors, which are to be found under its id.
+    Text,
+}
+
+/// How a definition gives itself the id `id`; `None` if it does not. Only a file whose text has it is compiled.
+fn find_own_id(config: &Config, file: &Path, id: &str) -> Option<IdOrigin> {
     let text = read_bounded_text(file, config.limits.source_bytes).ok().filter(|text| text.contains(id))?;
     if is_test(&text) {
         return None;
     }
-    let own = match Loader::new(config).compile(file).compiled.plan {
-        Some(plan) => plan.id,
-        None => find_written_id(&text),
-    };
-    own.filter(|own| own == id)
+    let compiled = Loader::new(config).compile(file).compiled;
+    if let Some(plan) = compiled.plan {
+        return (plan.id.as_deref() == Some(id)).then_some(IdOrigin::Plan);
+    }
+    (!is_foreign(&compiled) && find_written_id(&text).as_deref() == Some(id)).then_some(IdOrigin::Text)
 }
 
-/// The id in a definition with errors, so that its errors are found under its name.
+/// Whether a file is in no known format.
+fn is_foreign(compiled: &Compiled) -> bool {
+    compiled.diagnostics.iter().any(|problem| problem.code == Code::UnknownFormat)
+}
+
+/// The id in the text of a definition.
 fn find_written_id(text: &str) -> Option<String> {
     let whole = parse_value(text).ok()?;
-    let definition = whole.get("pipeline").unwrap_or(&whole);
+    let definition = WRAPPER_KEYS.iter().find_map(|key| whole.get(key)).unwrap_or(&whole);
     ["id", "uuid"].iter().find_map(|key| definition.get(key)?.as_str().map(str::to_owned))
 }
 
@@ -243,6 +269,8 @@ mod tests {
         std::fs::write(root.join("bad.json"), r#"{"id": "broken", "nodes": [{"id": 1}], "edges": 7}"#)
             .expect("written");
         assert_eq!(find("broken"), Ok(root.join("bad.json")), "its errors are shown under its id");
+        std::fs::write(root.join("bad.json"), r#"{"id": "gg", "rows": [{"id": 1}]}"#).expect("written");
+        assert_eq!(find("gg"), Ok(root.join("g.json")), "data of other programs is no definition");
         std::fs::remove_file(root.join("bad.json")).expect("removed");
         assert_eq!(find_workflow_id(&config, "g").as_deref(), Some("gg"));
         assert_eq!(find_definitions(root, &Loader::new(&config)).definitions[0].id, "gg");

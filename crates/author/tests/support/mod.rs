@@ -86,7 +86,7 @@ impl PlannerEnv for Scripted {
     }
 
     fn find_blocks<'a>(&'a self, _wanted: &'a RequiredBlock) -> EffectFuture<'a, FoundBlocks> {
-        Box::pin(async move { Ok(FoundBlocks { candidates: self.registry.clone(), taken: Vec::new() }) })
+        Box::pin(async move { Ok(FoundBlocks { candidates: self.registry.clone(), ..FoundBlocks::default() }) })
     }
 
     /// A source is the name of its behaviour.

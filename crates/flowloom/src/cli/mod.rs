@@ -27,6 +27,7 @@ use std::path::PathBuf;
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
 use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use flowloom_app::user_names::check_user_name;
 
 use crate::terminal::draw::DrawingFormat;
 pub(crate) use blocks::BlocksCommand;
@@ -205,7 +206,7 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: BlocksCommand,
         /// User that owns the blocks; blocks of `local` are shared with everyone
-        #[arg(long, value_name = "ID", global = true, default_value = flowloom_store::SHARED_USER)]
+        #[arg(long, value_name = "ID", global = true, default_value = flowloom_store::SHARED_USER, value_parser = check_user_name)]
         user: String,
     },
     /// Serve the definitions of a folder over HTTP, with the studio
@@ -350,7 +351,7 @@ pub(crate) enum UserCommand {
         #[arg(required = true, value_name = "NAME=VALUE")]
         values: Vec<String>,
         /// User that owns the profile
-        #[arg(long, value_name = "ID", default_value = "local")]
+        #[arg(long, value_name = "ID", default_value = "local", value_parser = check_user_name)]
         user: String,
     },
     /// Show a user profile

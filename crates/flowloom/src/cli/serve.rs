@@ -141,7 +141,7 @@ pub(crate) enum ScheduleCommand {
         /// Id of the schedule
         id: String,
         /// User that owns the schedule
-        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER, value_parser = check_user_name)]
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
         user: String,
     },
     /// Resume a schedule that was paused; times that passed meanwhile are not made up for
@@ -149,7 +149,7 @@ pub(crate) enum ScheduleCommand {
         /// Id of the schedule
         id: String,
         /// User that owns the schedule
-        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER, value_parser = check_user_name)]
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
         user: String,
     },
     /// Remove a schedule
@@ -157,7 +157,7 @@ pub(crate) enum ScheduleCommand {
         /// Id of the schedule
         id: String,
         /// User that owns the schedule
-        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER, value_parser = check_user_name)]
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
         user: String,
     },
 }
@@ -185,7 +185,7 @@ pub(crate) enum HooksCommand {
         /// Id of the webhook
         id: String,
         /// User that owns the webhook
-        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER, value_parser = check_user_name)]
+        #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER)]
         user: String,
     },
 }

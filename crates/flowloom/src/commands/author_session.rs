@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::authored::{AuthoredRun, finish_authoring};
 use super::new::{SilentWatcher, authoring_limits, load_config, run_built_in};
-use super::spent_budget::SpentBudget;
+use super::spent_budget::{SpentBudget, as_budget_error};
 use crate::cli::{Global, SMALL_MODEL};
 use crate::failure::{CommandError, CommandResult};
 use crate::terminal::ask;
@@ -102,7 +102,7 @@ impl AuthoringSession<'_> {
                 .await?;
         self.plan.spent.add_run(&outcome.state);
         if let Some(error) = outcome.find_error() {
-            return Err(error.into());
+            return Err(as_budget_error(error.into()));
         }
         read_clarification(&plan, &outcome)
     }
@@ -122,7 +122,7 @@ impl AuthoringSession<'_> {
                 .await?;
         let target = self.plan.options.output.clone().unwrap_or_default();
         let authored = AuthoredRun { outcome: &outcome, plan: &plan, target: &target, is_resumed: false };
-        finish_authoring(self.global, self.app, &authored)
+        finish_authoring(self.global, self.app, &authored).await
     }
 }
 

@@ -1,17 +1,24 @@
 //! The end of an authoring run, which `new` started and `resume` may have continued: its files, or why there are none.
 
-use flowloom_app::authoring::{AuthoringEvents, AuthoringOptions, BuiltInWorkflow, OutputTarget, parse_as};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use flowloom_app::authoring::{
+    AuthoringEvents, AuthoringOptions, BuiltInWorkflow, OutputTarget, parse_as, store_new_block,
+};
 use flowloom_app::definitions::source;
 use flowloom_app::engines::App;
 use flowloom_app::wiring;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
+use flowloom_core::event::{Event, Record};
 use flowloom_core::plan::{Format, Plan};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::render_result;
 use flowloom_runtime::RunOutcome;
 use flowloom_runtime::effects::Model as _;
+use flowloom_store::Actor;
 
 use super::pipeline_folder::{self, OutputFolder};
 use super::results::{print_explanation, print_json};
@@ -19,7 +26,12 @@ use crate::cli::Global;
 use crate::failure::{CommandError, CommandResult, print_failure};
 
 /// Exit code of a command whose budget is used up, whichever limit it set.
-const BUDGET_EXIT_CODE: u8 = 5;
+pub(super) const BUDGET_EXIT_CODE: u8 = 5;
+
+/// Whether a budget was used up.
+pub(super) fn is_budget(code: Code) -> bool {
+    matches!(code, Code::BudgetTokens | Code::BudgetMoney | Code::LimitSteps | Code::LimitTime)
+}
 
 /// An authoring run that is no longer driven.
 pub(super) struct AuthoredRun<'a> {
@@ -39,10 +51,11 @@ pub(super) fn find_target(plan: &Plan, outcome: &RunOutcome) -> Option<OutputTar
 }
 
 /// Writes the pipeline of an authoring run and reports it, or reports why there is none.
-pub(super) fn finish_authoring(global: &Global, app: &App, run: &AuthoredRun<'_>) -> CommandResult {
+pub(super) async fn finish_authoring(global: &Global, app: &App, run: &AuthoredRun<'_>) -> CommandResult {
     let AuthoredRun { outcome, plan, target, is_resumed } = run;
     if outcome.state.status != Status::Succeeded {
-        return Ok(print_refusal(global, outcome));
+        let stored = store_passed_blocks(app, outcome).await?;
+        return Ok(print_refusal(global, outcome, stored));
     }
     let made = render_result(plan, &outcome.state, &outcome.env).output;
     let into = source::parse_format(target.into.as_deref())?;
@@ -76,11 +89,10 @@ fn resolve_model(app: &App) -> Result<String, CommandError> {
 }
 
 /// Prints why there is no pipeline. The stages have printed their own failures already.
-fn print_refusal(global: &Global, outcome: &RunOutcome) -> u8 {
+fn print_refusal(global: &Global, outcome: &RunOutcome, stored: Vec<String>) -> u8 {
     if let Some(error) = outcome.find_error() {
         print_failure(error.code, "", &error.message);
     }
-    let stored = stored_blocks(outcome);
     match stored.is_empty() {
         true => eprintln!("  nothing was written; for the completed stages: flowloom show {}", outcome.id),
         false => eprintln!(
@@ -101,26 +113,40 @@ fn print_refusal(global: &Global, outcome: &RunOutcome) -> u8 {
         let stored = Value::list(stored.into_iter().map(Value::from).collect());
         print_json(&Value::map([("run_id", outcome.id.to_string().into()), ("error", error), ("kept_blocks", stored)]));
     }
-    let is_budget = |code| matches!(code, Code::BudgetTokens | Code::BudgetMoney | Code::LimitSteps | Code::LimitTime);
     match &outcome.state.error {
         Some(error) if is_budget(error.code) => BUDGET_EXIT_CODE,
         _ => outcome.state.status.table_row().exit_code,
     }
 }
 
-/// The blocks that an unsuccessful run has stored: those that passed their trials.
-fn stored_blocks(outcome: &RunOutcome) -> Vec<String> {
-    let mut events = AuthoringEvents::default();
-    let events = outcome.records.iter().filter_map(|record| events.convert(record));
-    let passed = events.filter(|event| event.name == "block_test_passed");
-    // A retried stage reports its blocks again.
-    let mut ids: Vec<String> = Vec::new();
-    for id in passed.filter_map(|event| Some(event.data.get("block_id")?.as_str()?.to_owned())) {
-        if !ids.contains(&id) {
-            ids.push(id);
+/// Stores the blocks of an unsuccessful run that passed their trials, so that the next attempt finds them, and returns their
+/// ids. Fails if they cannot be stored.
+async fn store_passed_blocks(app: &App, outcome: &RunOutcome) -> Result<Vec<String>, CommandError> {
+    let user = outcome.state.created.as_deref().map(|created| created.user.clone()).unwrap_or_default();
+    let passed = find_passed_blocks(&outcome.records);
+    for block in passed.values() {
+        store_new_block(&app.store, &app.blocks, &user, block, &Actor::run(outcome.id, &user)).await?;
+    }
+    Ok(passed.into_keys().collect())
+}
+
+/// The blocks that passed their trials, by id. A retried stage reports its blocks again.
+fn find_passed_blocks(records: &[Arc<Record>]) -> BTreeMap<String, Value> {
+    let (mut written, mut passed) = (HashMap::new(), BTreeMap::new());
+    for record in records {
+        let Event::Progress { name, data } = &record.event else { continue };
+        let id = |key: &str| data.get(key).and_then(Value::as_str).map(str::to_owned);
+        match &**name {
+            "block_created" => {
+                written.extend(id("block_id").and_then(|id| Some((id, data.get("block")?.clone()))));
+            }
+            "block_test_passed" => {
+                passed.extend(id("block_id").and_then(|id| written.remove(&id).map(|block| (id, block))));
+            }
+            _ => {}
         }
     }
-    ids
+    passed
 }
 
 fn build_summary(made: &Value, outcome: &RunOutcome, folder: &OutputFolder, written: &[String]) -> Value {

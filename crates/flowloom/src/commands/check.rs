@@ -37,12 +37,10 @@ pub(crate) async fn check_definitions(global: &Global, arguments: CheckArgs) -> 
             Err(error) => unusable.push(error),
         }
     }
-    if let Some(error) = join_errors(unusable) {
-        if !global.json && matches!(arguments.report, ReportStyle::Human) && !sources.is_empty() {
-            print_report(&sources);
-        }
+    let failed = join_errors(unusable);
+    if let Some(error) = failed.as_ref().filter(|_| global.json) {
         let problems = sources.iter().flat_map(LoadedDefinition::problems).collect();
-        return Err(CommandError { problems, ..error });
+        return Err(CommandError { problems, ..error.clone() });
     }
     let style = if global.json { ReportStyle::Json } else { arguments.report };
     match style {
@@ -50,6 +48,9 @@ pub(crate) async fn check_definitions(global: &Global, arguments: CheckArgs) -> 
         ReportStyle::Json => print_json(&diagnostics::to_json(&sources)),
         ReportStyle::Github => print!("{}", diagnostics::to_github(&sources)),
         ReportStyle::Sarif => print_json(&diagnostics::to_sarif(&sources)),
+    }
+    if let Some(error) = failed {
+        return Err(error);
     }
     let refused = sources.iter().any(LoadedDefinition::is_refused);
     Ok(if refused { 2 } else { 0 })

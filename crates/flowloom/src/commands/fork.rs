@@ -18,6 +18,7 @@ use flowloom_core::path::Path as StepPath;
 use flowloom_core::state::RunState;
 use flowloom_core::value::Value;
 
+use super::author_session::ClarifiedRun;
 use super::display::RunDisplay;
 use super::plan_models::check_given_models;
 use super::resume::report_resumed;
@@ -61,7 +62,10 @@ pub(crate) async fn fork_run(global: &Global, arguments: ForkArgs) -> CommandRes
     if !global.json {
         eprintln!("forked from {parent}: {}", describe_reuse(&driven.outcome.state));
     }
-    report_resumed(&display, &plan, &driven.outcome)
+    if let Some(clarified) = ClarifiedRun::find(&plan, &driven.outcome) {
+        return clarified.continue_authoring(global).await;
+    }
+    report_resumed(&display, &plan, &driven.outcome).await
 }
 
 /// Compiles the definition that a fork follows. Returns the exit code if it has errors.

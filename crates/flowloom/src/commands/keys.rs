@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::results::print_json;
 use crate::cli::{Global, KeysCommand};
-use crate::failure::CommandResult;
+use crate::failure::{CommandError, CommandResult};
 use crate::hint;
 use crate::print::print_wrapped;
 use crate::style::{Style, paint_text};
@@ -37,7 +37,11 @@ pub(crate) async fn manage_keys(global: &Global, command: KeysCommand) -> Comman
         KeysCommand::Rotate { key, overlap, expires } => {
             let expires_at = parse_expiry(expires.as_deref(), now)?;
             let old_until = parse_time_after(&overlap, now).map_err(AppError::from)?;
-            let id = app.store.find_key(&key)?.id;
+            let row = app.store.find_key(&key)?;
+            if expires_at.is_none() && row.expires_at.is_some_and(|end| end <= now) {
+                return Err(CommandError::usage(format!("the key {} has expired; renew it with --expires", row.id)));
+            }
+            let id = row.id;
             let (secret, rotation) = rotate_secret(old_until, expires_at);
             app.store.rotate_key(&id, rotation, &by, now).await?;
             print_secret(global, &id, &secret);

@@ -52,7 +52,6 @@ pub(crate) async fn create_pipeline(global: &Global, arguments: NewArgs) -> Comm
     let _ = app.blocks.embed_missing().await;
     let plan = AuthoringPlan {
         options: AuthoringOptions {
-            keeps_blocks: true,
             output: Some(target),
             taken: taken.into_iter().map(|file| file.id).collect(),
             ..AuthoringOptions::from_config(&app.config)
@@ -61,7 +60,7 @@ pub(crate) async fn create_pipeline(global: &Global, arguments: NewArgs) -> Comm
         models: arguments.model.clone(),
         budget: arguments.budget.clone(),
         answers: None,
-        spent: SpentBudget::none(),
+        spent: SpentBudget::default(),
     };
     let mut session = AuthoringSession { global, app: &app, plan };
     session.warn_of_small_model();

@@ -26,13 +26,17 @@ const MAX_INPUT_COLUMNS: usize = 48;
 /// The output folder of one pipeline, empty until the pipeline is written.
 pub(crate) struct OutputFolder(PathBuf);
 
+/// Whether there is a file, or a folder with content.
+fn is_occupied(path: &Path) -> bool {
+    path.is_file() || std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some())
+}
+
 impl OutputFolder {
     /// Checks that the requested folder is new or empty and can be created. This happens before any model call is paid
     /// for; the folder itself is created when there is something to write.
     pub(crate) fn prepare(path: &Path) -> Result<OutputFolder, CommandError> {
         let folder = OutputFolder(path.to_owned());
-        let has_content = std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
-        if has_content || path.is_file() {
+        if is_occupied(path) {
             return Err(CommandError::usage(format!(
                 "{} already exists; --out expects a new or empty folder",
                 path.display()
@@ -50,12 +54,17 @@ impl OutputFolder {
         OutputFolder(base.join(free_id(pipeline_name(made), |name| base.join(name).exists())))
     }
 
-    /// The folder into which the pipeline was written before, or else a new one.
+    /// The folder into which the pipeline was written before, or else a new one: the chosen folder, or one beside it if
+    /// another pipeline is there, as for a fork.
     pub(crate) fn find_or_choose(target: &OutputTarget, made: &Value) -> Result<OutputFolder, CommandError> {
         let text = lay_out(PIPELINE_FILE, &made.get("pipeline_json").cloned().unwrap_or_default());
         let has_it = |path: &Path| std::fs::read_to_string(path.join(PIPELINE_FILE)).is_ok_and(|found| found == text);
         if let Some(folder) = &target.folder {
-            return if has_it(folder) { Ok(OutputFolder(folder.clone())) } else { OutputFolder::prepare(folder) };
+            let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let beside = numbered_ids(&name).map(|name| folder.with_file_name(name));
+            let usable = beside.into_iter().find(|path| has_it(path) || !is_occupied(path));
+            let path = usable.unwrap_or_else(|| folder.clone());
+            return if has_it(&path) { Ok(OutputFolder(path)) } else { OutputFolder::prepare(&path) };
         }
         let names = numbered_ids(pipeline_name(made)).map(|name| target.base.join(name));
         let written = names.take_while(|path| path.exists()).find(|path| has_it(path));

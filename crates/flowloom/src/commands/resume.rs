@@ -47,7 +47,7 @@ async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &Ou
         if let Some(clarified) = ClarifiedRun::find(&opened.plan, &past).filter(|_| is_last) {
             return clarified.continue_authoring(global).await;
         }
-        return report_resumed(&RunDisplay::new(global, app, output), &opened.plan, &past);
+        return report_resumed(&RunDisplay::new(global, app, output), &opened.plan, &past).await;
     }
     let child = opened.id;
     let opened = app.runs.open_driving_run(opened).await?;
@@ -65,17 +65,18 @@ async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &Ou
     if let Some(clarified) = ClarifiedRun::find(&driven.plan, &driven.outcome) {
         return clarified.continue_authoring(global).await;
     }
-    report_resumed(&display, &driven.plan, &driven.outcome)
+    report_resumed(&display, &driven.plan, &driven.outcome).await
 }
 
 /// Reports a run as `run` does. For a run of `new`, writes the files of its pipeline.
-pub(super) fn report_resumed(display: &RunDisplay<'_>, plan: &Plan, outcome: &RunOutcome) -> CommandResult {
+pub(super) async fn report_resumed(display: &RunDisplay<'_>, plan: &Plan, outcome: &RunOutcome) -> CommandResult {
     if let Some(target) = find_target(plan, outcome).filter(|_| outcome.state.status.is_final()) {
         return finish_authoring(
             display.global,
             display.app,
             &AuthoredRun { outcome, plan, target: &target, is_resumed: true },
-        );
+        )
+        .await;
     }
     let code = display.print_outcome(plan, outcome);
     if plan.id.as_deref() == Some(BuiltInWorkflow::Clarifier.id()) {
@@ -198,7 +199,7 @@ async fn send_and_report(
     match send_command(app, opened, command, drive).await? {
         Delivery::Driven(driven) => {
             let driven = display.answer_questions(*driven, "answer").await?;
-            report_resumed(&display, &driven.plan, &driven.outcome)
+            report_resumed(&display, &driven.plan, &driven.outcome).await
         }
         Delivery::Applied => {
             eprintln!("applied by the worker of the run");

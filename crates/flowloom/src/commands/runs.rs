@@ -11,6 +11,7 @@ use flowloom_app::runs::summary;
 use flowloom_app::runs::trigger::parse_trigger;
 use flowloom_app::times::parse_time_before;
 use flowloom_core::code::Code;
+use flowloom_core::id::RunId;
 use flowloom_core::status::{STATUS_TABLE, Status};
 use flowloom_core::trigger::RunTrigger;
 use flowloom_runtime::clock::SystemClock;
@@ -36,6 +37,9 @@ struct ListedFields<'a> {
     trigger: Option<&'a RunTrigger>,
     /// Its inputs in one line.
     input: Option<String>,
+    /// The run of which it is a child run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent: Option<RunId>,
 }
 
 pub(crate) async fn list_runs(global: &Global, arguments: &RunsArgs) -> CommandResult {
@@ -149,6 +153,7 @@ async fn print_summaries(app: &App, rows: &[RunRow], damaged: &mut Vec<Damage>) 
             workflow: row.workflow.as_deref(),
             trigger: row.trigger.as_ref(),
             input: past.state.created.as_ref().and_then(|created| write_input_line(&created.inputs)),
+            parent: row.parent.as_ref().map(|parent| parent.run),
         })
     });
     print_json(&listed.collect::<Vec<_>>());

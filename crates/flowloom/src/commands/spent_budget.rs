@@ -6,10 +6,11 @@ use flowloom_core::limits::Limits;
 use flowloom_core::state::RunState;
 use serde::{Deserialize, Serialize};
 
+use super::authored::{BUDGET_EXIT_CODE, is_budget};
 use crate::failure::CommandError;
 
 /// The usage of the runs that have ended.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct SpentBudget {
     usage: Usage,
@@ -18,12 +19,14 @@ pub(super) struct SpentBudget {
     time_ms: u64,
 }
 
-impl SpentBudget {
-    /// Nothing, which costs nothing.
-    pub(super) fn none() -> SpentBudget {
-        SpentBudget { usage: Usage::none(), ..SpentBudget::default() }
+/// Nothing, which costs nothing.
+impl Default for SpentBudget {
+    fn default() -> SpentBudget {
+        SpentBudget { usage: Usage::none(), steps: 0, time_ms: 0 }
     }
+}
 
+impl SpentBudget {
     /// Adds a run that has ended.
     pub(super) fn add_run(&mut self, state: &RunState) {
         self.usage.add(&state.usage);
@@ -40,22 +43,28 @@ impl SpentBudget {
         };
         let tokens = self.usage.input_tokens + self.usage.output_tokens;
         let used_up = if left.tokens == Some(0) {
-            Some((Code::BudgetTokens, format!("{tokens} of {} tokens", limits.tokens.unwrap_or_default())))
+            Some((Code::BudgetTokens, format!("{tokens} of {} tokens are used", limits.tokens.unwrap_or_default())))
         } else if left.micro_usd == Some(0) {
-            Some((Code::BudgetMoney, "the whole amount of money".to_owned()))
+            Some((Code::BudgetMoney, "the amount of money is used".to_owned()))
         } else if left.steps == 0 {
-            Some((Code::LimitSteps, format!("{} of {} steps", self.steps, limits.steps)))
+            Some((Code::LimitSteps, format!("{} of {} steps are used", self.steps, limits.steps)))
         } else if left.time_ms == Some(0) {
-            Some((Code::LimitTime, format!("{} ms", self.time_ms)))
+            Some((Code::LimitTime, format!("{} ms have passed", self.time_ms)))
         } else {
             None
         };
         match used_up {
-            Some((code, used)) => Err(CommandError::new(
+            Some((code, used)) => Err(as_budget_error(CommandError::new(
                 code,
-                format!("the clarification has used {used}, so no pipeline was created; raise --budget, or give --yes"),
-            )),
+                format!("the budget of the command is used up, so no pipeline was created: {used}; raise --budget"),
+            ))),
             None => Ok(left),
         }
     }
+}
+
+/// The error with the exit code of a used-up budget, if it is about one.
+pub(super) fn as_budget_error(error: CommandError) -> CommandError {
+    let exit = if is_budget(error.code) { BUDGET_EXIT_CODE } else { error.exit };
+    CommandError { exit, ..error }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use flowloom_app::config::Config;
+use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::definitions::find::find_definition;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::{self, is_definition_id};
@@ -54,22 +55,40 @@ fn choose_id(given: Option<String>, workflow: &str) -> Result<String, CommandErr
     }
 }
 
+/// The inputs of the runs of a schedule, read as those of `run`. Fails if a run would be refused.
+fn read_inputs_of(app: &App, definition: &CatalogEntry, given: &[String]) -> Result<Value, CommandError> {
+    let inputs = match &definition.prepared {
+        Some(prepared) => inputs::read_inputs(&app.config, &prepared.plan, given, None)?,
+        None => parse_inputs(given)?,
+    };
+    if let Some(prepared) = &definition.prepared {
+        inputs::check_subject(&prepared.plan, &inputs)?;
+    }
+    definition.check_start(&inputs)?;
+    Ok(inputs)
+}
+
+/// The inputs for a workflow that cannot be read.
+fn parse_inputs(given: &[String]) -> Result<Value, CommandError> {
+    let parse = |text: &String| inputs::parse_pair("-i", text).map(|(name, value)| (name.into(), value));
+    Ok(given.iter().map(parse).collect::<Result<Map, CommandError>>()?.into())
+}
+
 pub(crate) async fn manage_schedules(global: &Global, command: ScheduleCommand) -> CommandResult {
     let app = Arc::new(App::open(global.load_config()?)?);
     match command {
         ScheduleCommand::Add { workflow: named, cron, timezone, input_values, missed, overlap, id, user } => {
-            let given = |text: &String| inputs::parse_pair("-i", text).map(|(name, value)| (name.into(), value));
-            let inputs = input_values.iter().map(given).collect::<Result<Map, CommandError>>()?;
             // Validates the schedule before anything is stored.
             schedules::CronTimes::parse(&cron, &timezone)?;
             let workflow = resolve_workflow(&app, &user, &named).await?;
             let id = choose_id(id, &workflow)?;
             let catches_up = missed == MissedPolicy::Once;
-            let (inputs, timezone) = (Value::from(inputs), Some(timezone));
             let catalog = app.build_catalog(app.config.project.root.clone());
-            if let Some(definition) = catalog.find_definition(&user, &workflow)? {
-                definition.check_start(&inputs)?;
-            }
+            let inputs = match catalog.find_definition(&user, &workflow)? {
+                Some(definition) => read_inputs_of(&app, &definition, &input_values)?,
+                None => parse_inputs(&input_values)?,
+            };
+            let timezone = Some(timezone);
             let allows_overlap = overlap == OverlapPolicy::Allow;
             let schedule = NewSchedule { user, id, workflow, inputs, cron, timezone, catches_up, allows_overlap };
             print_schedules(global, vec![schedules::put_schedule(&app.store, schedule, &Actor::command_line()).await?]);

@@ -1,7 +1,12 @@
 //! Combines JSON Schemas like the library behind `$.z`, in the shortest form.
 
-use flowloom_core::expr::js::find_catch;
+use std::sync::Arc;
+
+use flowloom_core::expr::js::{add_catch, find_catch, remove_catch};
 use flowloom_core::value::{Map, Value};
+
+/// Maximum number of alternatives of the intersection of two unions: each union of a chain would double them.
+const MAX_ALTERNATIVES: usize = 256;
 
 /// The type of a schema that consists only of a primitive type and keys in `allowed_keys`.
 fn primitive_type<'s>(schema: &'s Map, allowed_keys: &[&str]) -> Option<&'s Value> {
@@ -60,12 +65,16 @@ pub(super) fn make_nullable(schema: &mut Map) {
         schema.insert("type".into(), Value::list(vec![kind, "null".into()]));
         return;
     }
-    let inner = std::mem::take(schema);
+    let mut inner = std::mem::take(schema);
     let description = inner.get("description").cloned();
+    let caught = remove_catch(&mut inner);
     let null = Value::map([("type", Value::from("null"))]);
     schema.insert("anyOf".into(), Value::list(vec![inner.into(), null]));
     if let Some(description) = description {
         schema.insert("description".into(), description);
+    }
+    if let Some(caught) = caught {
+        add_catch(schema, caught);
     }
 }
 
@@ -79,31 +88,69 @@ pub(super) fn extend_object(schema: &mut Map, more: &Map) {
     set_fields(schema, fields, required);
 }
 
-/// A schema for values that match both. The fields of two objects are those of either.
-pub(super) fn intersect_schemas(mut left: Map, right: Map) -> Map {
-    let is_object = |schema: &Map| schema.get("type").and_then(Value::as_str) == Some("object");
-    if !is_object(&left) || !is_object(&right) {
-        return Map::from_iter([("allOf".into(), Value::list(vec![left.into(), right.into()]))]);
+/// A schema for values that match both: objects, which have the fields of either, and unions of objects. `None` for others,
+/// whose values could be converted in two ways, and for more than [`MAX_ALTERNATIVES`].
+pub(super) fn intersect_schemas(left: Map, right: &Map) -> Option<Map> {
+    if count_alternatives(&left).saturating_mul(count_alternatives(right)) > MAX_ALTERNATIVES {
+        return None;
     }
-    let (fields, mut required) = fields_and_required(&left);
-    let (mut added, also_required) = fields_and_required(&right);
-    for (name, field) in &mut added {
-        if let (Some(mine), Value::Map(theirs)) = (fields.get(name).and_then(Value::as_map), &*field) {
-            *field = intersect_schemas(mine.clone(), Map::clone(theirs)).into();
-        }
+    if let Some(members) = left.get("anyOf").and_then(Value::as_list) {
+        let members = members.iter().map(|member| intersect_schemas(member.as_map()?.clone(), right));
+        return members.collect::<Option<Vec<Map>>>().map(union_schema);
+    }
+    if let Some(members) = right.get("anyOf").and_then(Value::as_list) {
+        let members = members.iter().map(|member| intersect_schemas(left.clone(), member.as_map()?));
+        return members.collect::<Option<Vec<Map>>>().map(union_schema);
+    }
+    let is_object = |schema: &Map| schema.get("type").and_then(Value::as_str) == Some("object");
+    if left == *right {
+        return Some(left);
+    }
+    (is_object(&left) && is_object(right)).then(|| intersect_objects(left, right)).flatten()
+}
+
+/// The number of alternatives of a union, and of unions in it.
+fn count_alternatives(schema: &Map) -> usize {
+    let members = schema.get("anyOf").and_then(Value::as_list);
+    members.map_or(1, |members| members.iter().filter_map(Value::as_map).map(count_alternatives).sum())
+}
+
+fn intersect_objects(mut left: Map, right: &Map) -> Option<Map> {
+    let (mut fields, mut required) = fields_and_required(&left);
+    let (added, also_required) = fields_and_required(right);
+    for (name, theirs) in added {
+        let field = match fields.get(&name).and_then(Value::as_map) {
+            Some(mine) => intersect_schemas(mine.clone(), theirs.as_map()?)?.into(),
+            None => theirs,
+        };
+        fields.insert(name, field);
     }
     required.retain(|name| !also_required.contains(name));
     required.extend(also_required);
-    set_fields(&mut left, fields.into_iter().chain(added).collect(), required);
-    left
+    // Fields that only one of them leaves out are kept by the other.
+    let rest = |schema: &Map| schema.get("additionalProperties").cloned().unwrap_or(Value::Bool(true));
+    let rest = match (rest(&left), rest(right)) {
+        (Value::Bool(false), other) | (other, Value::Bool(false)) => other,
+        (Value::Bool(true), other) | (other, Value::Bool(true)) => other,
+        (Value::Map(mine), Value::Map(theirs)) => intersect_schemas(Map::clone(&mine), &theirs)?.into(),
+        _ => return None,
+    };
+    left.insert("additionalProperties".into(), rest);
+    set_fields(&mut left, fields, required);
+    Some(left)
 }
 
-/// Makes every field of an object required, except those with a value of their own for what is missing.
-pub(super) fn require_fields(schema: &mut Map) {
-    let (fields, _) = fields_and_required(schema);
+/// Makes the named fields of an object required, or all of them, except those with a value of their own for what is missing.
+pub(super) fn require_fields(schema: &mut Map, named: Option<&Value>) {
+    let (fields, required) = fields_and_required(schema);
+    let is_named = |name: &str| named.is_none_or(|named| named.get(name).is_some_and(Value::is_truthy));
     let is_filled = |field: &Value| field.get("default").is_some() || find_catch(field).is_some();
-    let required = fields.iter().filter(|(_, field)| !is_filled(field)).map(|(name, _)| (&**name).into()).collect();
-    set_fields(schema, fields, required);
+    let is_required = |name: &Arc<str>, field: &Value| {
+        required.iter().any(|known| known.as_str() == Some(name)) || (is_named(name) && !is_filled(field))
+    };
+    let names =
+        fields.iter().filter(|(name, field)| is_required(name, field)).map(|(name, _)| (&**name).into()).collect();
+    set_fields(schema, fields, names);
 }
 
 /// Makes every field optional, also those of objects within.

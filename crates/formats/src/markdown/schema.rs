@@ -9,7 +9,7 @@ use oxc_span::GetSpan;
 use super::combine;
 use super::native::{static_key, written_number};
 use super::schema_names::{describe_unknown_builder, describe_unknown_method};
-use super::text_patterns::{add_date_time, add_form, add_part, add_regex};
+use super::text_patterns::{add_address, add_date_time, add_form, add_part, add_regex};
 
 /// An error in a schema, with its range.
 pub(super) struct SchemaError {
@@ -162,9 +162,7 @@ impl SchemaReader<'_> {
                 Ok(combine::enum_schema(&values))
             }
             "intersection" => match arguments {
-                [left, right, ..] => {
-                    Ok(combine::intersect_schemas(self.read_builder(left)?.schema, self.read_builder(right)?.schema))
-                }
+                [left, right, ..] => self.intersect(self.read_builder(left)?.schema, right, at),
                 _ => Err(schema_error(at, "intersection() needs two schemas")),
             },
             "enum" => {
@@ -305,6 +303,10 @@ impl SchemaReader<'_> {
                     add_conversion(&mut built.schema, STRICT_CONVERSION);
                 }
             }
+            ("ip", "string") => {
+                let options = arguments.first().map(|options| self.read_constant(options)).transpose()?;
+                add_address(&mut built.schema, options.as_ref());
+            }
             (_, "string") if add_form(&mut built.schema, name) => {}
             _ => return Err(schema_error(at, &describe_unknown_method(name))),
         }
@@ -332,9 +334,7 @@ impl SchemaReader<'_> {
             ("or", _) => {
                 *schema = combine::union_schema(vec![std::mem::take(schema), self.read_builder(first()?)?.schema])
             }
-            ("and", _) => {
-                *schema = combine::intersect_schemas(std::mem::take(schema), self.read_builder(first()?)?.schema)
-            }
+            ("and", _) => *schema = self.intersect(std::mem::take(schema), first()?, at)?,
             ("catchall", "object") => {
                 let rest = self.read_builder(first()?)?.schema;
                 schema.insert("additionalProperties".into(), rest.into());
@@ -343,7 +343,10 @@ impl SchemaReader<'_> {
                 let fields = schema.get("properties").and_then(Value::as_map).cloned().unwrap_or_default();
                 *schema = combine::enum_schema(&fields.keys().map(|name| (&**name).into()).collect::<Vec<_>>())
             }
-            ("required", "object") => combine::require_fields(schema),
+            ("required", "object") => {
+                let named = arguments.first().map(|named| self.read_constant(named)).transpose()?;
+                combine::require_fields(schema, named.as_ref())
+            }
             ("deepPartial", "object") => combine::make_fields_optional(schema),
             ("extend", "object") => combine::extend_object(schema, &self.object_schema(first()?)?),
             ("merge", "object") => combine::extend_object(schema, &self.read_builder(first()?)?.schema),
@@ -354,6 +357,16 @@ impl SchemaReader<'_> {
             _ => return Ok(false),
         }
         Ok(true)
+    }
+}
+
+impl SchemaReader<'_> {
+    /// The intersection of a schema with another one.
+    fn intersect(&self, left: Map, right: &Expression<'_>, at: &Expression<'_>) -> SchemaResult<Map> {
+        let right = self.read_builder(right)?.schema;
+        let message =
+            "only objects, and unions of few objects, can be intersected, and fields of both must have the same schema";
+        combine::intersect_schemas(left, &right).ok_or_else(|| schema_error(at, message))
     }
 }
 

@@ -8,7 +8,8 @@ const DATE: &str = r"(\d{4}-(0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|\d{4}-(0[469]
 const TIME: &str = r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?";
 const EMAIL: &str = r"[A-Za-z0-9_'+-]+(\.[A-Za-z0-9_'+-]+)*@([A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?\.)+[A-Za-z]{2,}";
 const UUID: &str = "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}";
-const IP: &str = r"(?:(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)|(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}|(?:[0-9a-fA-F]{1,4}:){1,7}:|(?:[0-9a-fA-F]{1,4}:){1,6}(?::[0-9a-fA-F]{1,4}){1,1}|(?:[0-9a-fA-F]{1,4}:){1,5}(?::[0-9a-fA-F]{1,4}){1,2}|(?:[0-9a-fA-F]{1,4}:){1,4}(?::[0-9a-fA-F]{1,4}){1,3}|(?:[0-9a-fA-F]{1,4}:){1,3}(?::[0-9a-fA-F]{1,4}){1,4}|(?:[0-9a-fA-F]{1,4}:){1,2}(?::[0-9a-fA-F]{1,4}){1,5}|(?:[0-9a-fA-F]{1,4}:){1,1}(?::[0-9a-fA-F]{1,4}){1,6}|:(?:(?::[0-9a-fA-F]{1,4}){1,7}|:))";
+const IPV4: &str = r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)\.){3}(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)";
+const IPV6: &str = r"(?:(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}|(?:[0-9a-fA-F]{1,4}:){1,7}:|(?:[0-9a-fA-F]{1,4}:){1,6}(?::[0-9a-fA-F]{1,4}){1,1}|(?:[0-9a-fA-F]{1,4}:){1,5}(?::[0-9a-fA-F]{1,4}){1,2}|(?:[0-9a-fA-F]{1,4}:){1,4}(?::[0-9a-fA-F]{1,4}){1,3}|(?:[0-9a-fA-F]{1,4}:){1,3}(?::[0-9a-fA-F]{1,4}){1,4}|(?:[0-9a-fA-F]{1,4}:){1,2}(?::[0-9a-fA-F]{1,4}){1,5}|(?:[0-9a-fA-F]{1,4}:){1,1}(?::[0-9a-fA-F]{1,4}){1,6}|:(?:(?::[0-9a-fA-F]{1,4}){1,7}|:))";
 const URL: &str = r"[A-Za-z][A-Za-z0-9+.-]*:[^\s]+";
 
 /// Adds the form of a method without arguments, by its name; `false` if there is no such form.
@@ -19,20 +20,40 @@ pub(super) fn add_form(schema: &mut Map, name: &str) -> bool {
         "uuid" => ("uuid", UUID),
         "date" => ("date", DATE),
         "time" => ("time", TIME),
-        "ip" => ("", IP),
-        "cuid" => ("", r"[cC][^\s-]{8,}"),
-        "cuid2" => ("", "[0-9a-z]+"),
-        "ulid" => ("", "[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}"),
-        "nanoid" => ("", "[A-Za-z0-9_-]{21}"),
-        "base64" => ("", "(?:[0-9a-zA-Z+/]{4})*(?:[0-9a-zA-Z+/]{2}==|[0-9a-zA-Z+/]{3}=)?"),
-        "emoji" => ("", r"(?:\p{Extended_Pictographic}|\p{Emoji_Component})+"),
+        _ => return add_id(schema, name),
+    };
+    schema.insert("format".into(), format.into());
+    add_check(schema, format!("^{pattern}$"), None);
+    true
+}
+
+/// Adds the form of ids and encodings for which there is no `format`; `false` if there is no such form.
+fn add_id(schema: &mut Map, name: &str) -> bool {
+    let pattern = match name {
+        "cuid" => r"^[cC][^\s-]{8,}$",
+        "cuid2" => "^[0-9a-z]+$",
+        "ulid" => "^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}$",
+        "nanoid" => "^[A-Za-z0-9_-]{21}$",
+        "base64" => "^(?:[0-9a-zA-Z+/]{4})*(?:[0-9a-zA-Z+/]{2}==|[0-9a-zA-Z+/]{3}=)?$",
+        "emoji" => r"^(?:\p{Extended_Pictographic}|\p{Emoji_Component})+$",
         _ => return false,
     };
-    if !format.is_empty() {
+    add_pattern(schema, pattern.to_owned());
+    true
+}
+
+/// Adds the form of an IP address. The options are those of `ip({version})`.
+pub(super) fn add_address(schema: &mut Map, options: Option<&Value>) {
+    let version = options.and_then(|options| options.get("version")).and_then(Value::as_str);
+    let (format, pattern) = match version {
+        Some("v4") => (Some("ipv4"), IPV4.to_owned()),
+        Some("v6") => (Some("ipv6"), IPV6.to_owned()),
+        _ => (None, format!("(?:{IPV4}|{IPV6})")),
+    };
+    if let Some(format) = format {
         schema.insert("format".into(), format.into());
     }
     add_check(schema, format!("^{pattern}$"), None);
-    true
 }
 
 /// Adds the form of a date with a time. The options are those of `datetime({offset, local})`.

@@ -114,9 +114,12 @@ fn compile(
     .compile_pipeline(inner)
 }
 
+/// The keys of a wrapper that may contain a pipeline.
+pub const WRAPPER_KEYS: [&str; 3] = ["pipeline", "pipeline_json", "definition"];
+
 /// The pipeline object of a file, with or without a wrapper.
 fn unwrap_pipeline(node: &Node) -> &Node {
-    ["pipeline", "pipeline_json", "definition"].iter().find_map(|key| node.get(key)).unwrap_or(node)
+    WRAPPER_KEYS.iter().find_map(|key| node.get(key)).unwrap_or(node)
 }
 
 struct PipelineCompiler<'a> {

@@ -58,11 +58,16 @@ pub(crate) async fn run_and_wait(
     starting: StartRunRequest,
     request: &str,
 ) -> ApiResult<CompatRun> {
-    let request = format!("{}\n{request}", definition.id);
+    let request = describe_start(&definition.id, request);
     let active = call
         .start_once(&request, async |id| call.start_run(definition, StartRunRequest { id, ..starting }).await)
         .await?;
     wait_for_end(call, active).await
+}
+
+/// What requests with the same Idempotency-Key must have in common: the definition, and the body.
+pub(crate) fn describe_start(definition: &str, body: &str) -> String {
+    format!("{definition}\n{body}")
 }
 
 /// Waits for the end of a run, at most as long as a request may wait.

@@ -102,7 +102,7 @@ impl PlannerEnv for AuthoringWorld {
             .iter()
             .filter(is_called)
             .map(|block| Candidate { block: block.clone(), similarity: Some(1.0) });
-        let found = FoundBlocks { candidates: found.collect(), taken: Vec::new() };
+        let found = FoundBlocks { candidates: found.collect(), ..FoundBlocks::default() };
         Box::pin(async move { Ok(found) })
     }
 

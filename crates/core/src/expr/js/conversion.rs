@@ -49,6 +49,18 @@ pub fn add_catch(schema: &mut Map, value: Value) {
     schema.insert(CONVERSIONS_KEY.into(), Value::list(listed));
 }
 
+/// Takes the value out of a schema that replaces one which does not match it.
+pub fn remove_catch(schema: &mut Map) -> Option<Value> {
+    let listed = schema.get(CONVERSIONS_KEY).and_then(Value::as_list)?;
+    let caught = listed.iter().find_map(|listed| listed.get("catch")).cloned()?;
+    let rest: Vec<Value> = listed.iter().filter(|listed| listed.get("catch").is_none()).cloned().collect();
+    match rest.is_empty() {
+        true => drop(schema.shift_remove(CONVERSIONS_KEY)),
+        false => drop(schema.insert(CONVERSIONS_KEY.into(), Value::list(rest))),
+    }
+    Some(caught)
+}
+
 /// The value that replaces one which does not match the schema.
 pub fn find_catch(schema: &Value) -> Option<&Value> {
     let listed = schema.get(CONVERSIONS_KEY).and_then(Value::as_list).unwrap_or_default();

@@ -303,13 +303,8 @@ async fn build_job(call: &StartContext<'_>, caller: &Caller, request: &CreateAge
     let taken = crate::blocking::run_blocking(move || shared.catalog.folder_ids()).await?;
     // A caller who acts for all users opens pipelines without naming their user.
     let has_global_id = caller.user.is_none();
-    let how = AuthoringOptions {
-        keep: true,
-        keeps_blocks: true,
-        taken,
-        has_global_id,
-        ..AuthoringOptions::from_config(&call.host.app.config)
-    };
+    let how =
+        AuthoringOptions { keep: true, taken, has_global_id, ..AuthoringOptions::from_config(&call.host.app.config) };
     Ok(to_value(&AuthoringJob::new(&request.intent, call.user(), how))?)
 }
 

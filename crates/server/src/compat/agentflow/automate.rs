@@ -26,7 +26,7 @@ use super::run_stream::{self, BuildResponse};
 use super::wire::{EventId, encode_event, parse_last_event_id};
 use crate::body::JsonObject;
 use crate::caller::Caller;
-use crate::compat::runs::{CompatRun, find_definition, read_snapshot, wait_for_end};
+use crate::compat::runs::{CompatRun, describe_start, find_definition, read_snapshot, wait_for_end};
 use crate::compat::schemas::AutomationSchema;
 use crate::guard;
 use crate::params::QueryParams;
@@ -166,7 +166,7 @@ async fn start_new_pipeline(call: &StartContext<'_>, id: &str, starting: StartRu
         let (definition, _) = find_definition(catalog, user, flowloom_formats::pipeline::FORMAT, id).await?;
         call.start_run(&definition, StartRunRequest { id: run, ..starting }).await
     };
-    call.start_once(&format!("{id}\n"), begin).await
+    call.start_once(&describe_start(id, ""), begin).await
 }
 
 /// The run of a new pipeline, and the response of the authoring run that created it.

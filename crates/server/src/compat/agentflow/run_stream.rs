@@ -30,7 +30,7 @@ use super::wire::{EventId, encode_event, parse_last_event_id, with_event};
 use crate::body::{JsonObject, OptionalJsonObject};
 use crate::caller::Caller;
 use crate::compat::agentflow::node_events::NodeEvents;
-use crate::compat::runs::{CompatRun, find_definition, read_snapshot};
+use crate::compat::runs::{CompatRun, describe_start, find_definition, read_snapshot};
 use crate::guard;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
@@ -141,7 +141,7 @@ async fn start_run(
     request: &str,
 ) -> ApiResult<(ActiveRun, Arc<Plan>)> {
     let starting = StartRunRequest { needs_events: true, ..StartRunRequest::with_inputs(Map::new().into()) };
-    let request = format!("{}\n{request}", definition.id);
+    let request = describe_start(&definition.id, request);
     let active = call
         .start_once(&request, async |id| call.start_run(definition, StartRunRequest { id, ..starting }).await)
         .await?;
