@@ -215,8 +215,8 @@ fn recipes_read_fields_that_runs_have() {
     let run = listed(&place, &[]).remove(0);
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operating.md"));
     let page = page.expect("the page");
-    let recipes = page.lines().filter(|line| line.starts_with("flowloom runs ") && line.contains("jq -r '.[]."));
-    let fields: Vec<&str> = recipes.filter_map(|line| line.split("'.[].").nth(1)?.split('\'').next()).collect();
+    let recipes = page.lines().filter(|line| line.starts_with("flowloom runs ") && line.contains("jq -r '.[]"));
+    let fields: Vec<&str> = recipes.filter_map(|line| line.split('\'').nth(1)?.rsplit('.').next()).collect();
     assert!(!fields.is_empty());
     for field in fields {
         assert!(run[field].is_string(), "{field}: {run}");

@@ -246,6 +246,11 @@ impl SchemaReader<'_> {
         let mut set = |key: &str, value: Value| {
             built.schema.insert(key.into(), value);
         };
+        if let Some(keywords) = list_bounds(name, &kind) {
+            let bound = first()?;
+            keywords.iter().for_each(|keyword| set(keyword, bound.clone()));
+            return Ok(());
+        }
         match (name, kind.as_str()) {
             ("optional", _) => built.is_optional = true,
             ("nullable", _) => combine::make_nullable(&mut built.schema),
@@ -270,21 +275,6 @@ impl SchemaReader<'_> {
             ("nonnegative", _) => set("minimum", 0.into()),
             ("negative", _) => set("exclusiveMaximum", 0.into()),
             ("nonpositive", _) => set("maximum", 0.into()),
-            ("min" | "gte", "number" | "integer") => set("minimum", first()?),
-            ("max" | "lte", "number" | "integer") => set("maximum", first()?),
-            ("gt", _) => set("exclusiveMinimum", first()?),
-            ("lt", _) => set("exclusiveMaximum", first()?),
-            ("multipleOf" | "step", _) => set("multipleOf", first()?),
-            ("min", "string") => set("minLength", first()?),
-            ("max", "string") => set("maxLength", first()?),
-            ("min", "array") => set("minItems", first()?),
-            ("max", "array") => set("maxItems", first()?),
-            ("length", _) => {
-                let (least, most) = if kind == "array" { ("minItems", "maxItems") } else { ("minLength", "maxLength") };
-                let length = first()?;
-                set(least, length.clone());
-                set(most, length);
-            }
             ("nonempty", "array") => set("minItems", 1.into()),
             ("nonempty", _) => set("minLength", 1.into()),
             ("datetime", "string") if arguments.is_empty() => add_date_time(&mut built.schema, &Value::Null),
@@ -368,6 +358,24 @@ impl SchemaReader<'_> {
             "only objects, and unions of few objects, can be intersected, and fields of both must have the same schema";
         combine::intersect_schemas(left, &right).ok_or_else(|| schema_error(at, message))
     }
+}
+
+/// The keywords that a method with a bound sets; `None` if it is none for this type.
+fn list_bounds(name: &str, kind: &str) -> Option<&'static [&'static str]> {
+    Some(match (name, kind) {
+        ("min" | "gte", "number" | "integer") => &["minimum"],
+        ("max" | "lte", "number" | "integer") => &["maximum"],
+        ("gt", _) => &["exclusiveMinimum"],
+        ("lt", _) => &["exclusiveMaximum"],
+        ("multipleOf" | "step", _) => &["multipleOf"],
+        ("min", "string") => &["minLength"],
+        ("max", "string") => &["maxLength"],
+        ("min", "array") => &["minItems"],
+        ("max", "array") => &["maxItems"],
+        ("length", "array") => &["minItems", "maxItems"],
+        ("length", _) => &["minLength", "maxLength"],
+        _ => return None,
+    })
 }
 
 /// Adds a conversion to those of a schema.

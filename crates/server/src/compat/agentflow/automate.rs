@@ -59,7 +59,8 @@ pub(crate) async fn automate_goal(
         return Ok(planner_run.to_response(fields.collect()));
     };
     let call = call.with_key(Some(thread_key(planner_run.id)));
-    let active = start_new_pipeline(&call, &id, StartRunRequest::with_inputs(Map::new().into())).await?;
+    let NewPipelineRun { active, .. } =
+        start_new_pipeline(&call, &id, StartRunRequest::with_inputs(Map::new().into())).await?;
     let ended = wait_for_end(&call, active).await?;
     Ok(ended.to_response(automation_response(&authored, &ended)))
 }
@@ -154,19 +155,32 @@ async fn start_pipeline_run(host: &Arc<RunHost>, planner_run: RunId) -> ApiResul
     let call = StartContext::for_user(host, &user, TriggerKind::AgentFlow.to_trigger())
         .with_key(Some(thread_key(planner_run)));
     let starting = StartRunRequest { needs_events: true, ..StartRunRequest::with_inputs(Map::new().into()) };
-    let active = start_new_pipeline(&call, &id, starting).await?;
-    let plan = open_run(&host.app.runs, active.id).await?.plan;
+    let NewPipelineRun { active, plan } = start_new_pipeline(&call, &id, starting).await?;
+    let plan = match (&active.subscription, plan) {
+        // It may not be stored yet.
+        (Some(_), Some(plan)) => plan,
+        _ => open_run(&host.app.runs, active.id).await?.plan,
+    };
     Ok(Some(PipelineRun { active, plan, authored }))
 }
 
 /// Starts the run of a new pipeline, or finds the one that was started, although the pipeline may be deleted by now.
-async fn start_new_pipeline(call: &StartContext<'_>, id: &str, starting: StartRunRequest) -> ApiResult<ActiveRun> {
+async fn start_new_pipeline(call: &StartContext<'_>, id: &str, starting: StartRunRequest) -> ApiResult<NewPipelineRun> {
+    let mut plan = None;
     let begin = async |run| {
         let (catalog, user) = (&call.host.catalog, call.user().to_owned());
         let (definition, _) = find_definition(catalog, user, flowloom_formats::pipeline::FORMAT, id).await?;
+        plan = definition.prepared.as_ref().map(|prepared| prepared.plan.clone());
         call.start_run(&definition, StartRunRequest { id: run, ..starting }).await
     };
-    call.start_once(&describe_start(id, ""), begin).await
+    let active = call.start_once(&describe_start(id, ""), begin).await?;
+    Ok(NewPipelineRun { active, plan })
+}
+
+/// The run of a new pipeline, and its plan if this request has started it.
+struct NewPipelineRun {
+    active: ActiveRun,
+    plan: Option<Arc<Plan>>,
 }
 
 /// The run of a new pipeline, and the response of the authoring run that created it.
