@@ -19,6 +19,11 @@ pub(crate) enum Frame {
     Malformed(&'static str),
 }
 
+/// Whether an editor has closed the stream that it reads: it is gone.
+pub(crate) fn is_closed_stream(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::BrokenPipe
+}
+
 /// Reads the next frame; `None` at the end of the stream. Fails if the stream fails or ends within a frame.
 pub(crate) async fn read_frame(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<Frame>> {
     let (mut length, mut is_first) = (None, true);

@@ -85,6 +85,22 @@ async fn the_server_ends_with_its_streams_while_requests_are_in_flight() {
     assert_eq!(server.await.expect("it ends").expect("a conversation"), ConversationEnd::Regular);
 }
 
+/// An editor that reads no more answers is gone, although the stream of its messages may be open.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_ends_when_nobody_reads_its_answers() {
+    let mut editor = Editor::start(json!({})).await;
+    let document = editor.open("draft.json", STEPS).await;
+    let request = json!({"textDocument": document});
+    let Editor { server, mut input, output, .. } = editor;
+    drop(output);
+    let message =
+        json!({"jsonrpc": "2.0", "id": 9, "method": "textDocument/documentSymbol", "params": request}).to_string();
+    let frame = format!("Content-Length: {}\r\n\r\n{message}", message.len());
+    // Written until the server is gone.
+    while input.write_all(frame.as_bytes()).await.is_ok() {}
+    assert_eq!(server.await.expect("it ends").expect("a conversation"), ConversationEnd::Regular);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_exit_without_shutdown_is_reported() {
     let mut editor = Editor::start(json!({})).await;

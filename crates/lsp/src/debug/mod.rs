@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::sync::mpsc;
 
-use crate::framing::{Frame, read_frame, write_frame};
+use crate::framing::{Frame, is_closed_stream, read_frame, write_frame};
 use crate::server::LoadConfig;
 
 use session::{Answer, DebugEvent, DebugSession};
@@ -22,12 +22,24 @@ const MAX_WAITING_MESSAGES: usize = 64;
 
 /// Why the debugger ended before its client asked it to: the stream failed.
 #[derive(Debug, thiserror::Error)]
-#[error("the editor's messages cannot be read: {0}")]
+#[error("the editor's stream failed: {0}")]
 pub struct DebugError(#[from] io::Error);
 
-/// Answers the messages of an editor until it ends the conversation or closes the stream. Fails if the streams cannot
-/// be read or written.
+/// Answers the messages of an editor until it ends the conversation or closes a stream. Fails if the streams cannot be
+/// read or written.
 pub async fn serve_debugger(
+    load_config: LoadConfig,
+    input: impl AsyncRead + Unpin + Send + 'static,
+    output: impl AsyncWrite + Unpin,
+) -> Result<(), DebugError> {
+    match answer_messages(load_config, input, output).await {
+        Err(DebugError(error)) if is_closed_stream(&error) => Ok(()),
+        result => result,
+    }
+}
+
+/// Answers messages until the last one, or until a stream fails.
+async fn answer_messages(
     load_config: LoadConfig,
     input: impl AsyncRead + Unpin + Send + 'static,
     output: impl AsyncWrite + Unpin,

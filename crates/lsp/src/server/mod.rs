@@ -38,6 +38,8 @@ use futures_util::future::{Either, select};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc::unbounded_channel;
 
+use crate::framing::is_closed_stream;
+
 use gate::{MessageSender, pass_messages, write_messages};
 use state::State;
 use transport::TokioStream;
@@ -51,7 +53,7 @@ const READ_AHEAD_BYTES: usize = 64 << 10;
 /// How a conversation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConversationEnd {
-    /// The editor has ended it in the right order, or has closed the stream.
+    /// The editor has ended it in the right order, or has closed a stream.
     Regular,
     /// The editor has sent `exit` and no `shutdown` before it.
     WithoutShutdown,
@@ -59,8 +61,14 @@ pub enum ConversationEnd {
 
 /// Why the server ended before its client asked it to.
 #[derive(Debug, thiserror::Error)]
-#[error("the editor's messages cannot be read: {0}")]
-pub struct ServerError(#[from] async_lsp::Error);
+pub enum ServerError {
+    /// A message broke the protocol, or the input failed.
+    #[error("the editor's messages cannot be read: {0}")]
+    Read(#[from] async_lsp::Error),
+    /// The output failed.
+    #[error("the editor's answers cannot be written: {0}")]
+    Write(#[from] std::io::Error),
+}
 
 /// A language server for one editor.
 pub struct LanguageServer {
@@ -73,8 +81,8 @@ impl LanguageServer {
         LanguageServer { load_config }
     }
 
-    /// Answers the messages of an editor until it ends the conversation or closes the stream. Fails if a message breaks
-    /// the protocol, or if the stream cannot be read.
+    /// Answers the messages of an editor until it ends the conversation or closes a stream. Fails if a message breaks
+    /// the protocol, or if a stream cannot be read or written.
     pub async fn serve(
         self,
         input: impl AsyncRead + Unpin,
@@ -98,12 +106,15 @@ impl LanguageServer {
                 Either::Right((never, _)) => match never {},
             }
         };
-        // The last answers are written, too. An editor that does not read any more is gone.
-        let (result, _) = tokio::join!(serve, write_messages(messages, output));
-        match result {
+        // The last answers are written, too.
+        let (served, written) = tokio::join!(serve, write_messages(messages, output));
+        let end = end.get().copied().unwrap_or(ConversationEnd::Regular);
+        match (served, written) {
             // An editor that has crashed sends no `exit`.
-            Ok(()) | Err(async_lsp::Error::Eof) => Ok(end.get().copied().unwrap_or(ConversationEnd::Regular)),
-            Err(error) => Err(error.into()),
+            (Ok(()) | Err(async_lsp::Error::Eof), Ok(())) => Ok(end),
+            (_, Err(error)) if is_closed_stream(&error) => Ok(end),
+            (_, Err(error)) => Err(error.into()),
+            (Err(error), Ok(())) => Err(error.into()),
         }
     }
 }
