@@ -23,8 +23,7 @@ use crate::event_effects::{is_progress, status_after};
 use crate::event_row::EventRow;
 use crate::keyed_command::check_still_reserved;
 use crate::question_expiry::write_expiry;
-use crate::quota::Quotas;
-use crate::quota_check::check_start;
+use crate::quota_check::QuotaChecker;
 use crate::rows::insert_events;
 use crate::run_tree::find_next_position;
 use crate::worker::{LocalWorker, RunIdentity};
@@ -50,7 +49,7 @@ pub(crate) struct BatchWrite {
     pub(crate) rows: Vec<EventRow>,
     pub(crate) bundle: Option<(Hash, Arc<str>)>,
     pub(crate) worker: Arc<LocalWorker>,
-    pub(crate) quotas: Arc<Quotas>,
+    pub(crate) quotas: QuotaChecker,
     pub(crate) effects: Arc<BatchEffects>,
 }
 
@@ -246,7 +245,7 @@ impl BatchWrite {
         // A child run belongs to a run that has started.
         match created.parent {
             Some(_) => Ok(()),
-            None => check_start(&self.quotas, connection, &created.user, record.at),
+            None => self.quotas.check_start(connection, &created.user, record.at),
         }
     }
 

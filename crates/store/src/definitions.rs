@@ -14,7 +14,6 @@ use crate::audit::{Actor, AuditAction, AuditedChange};
 use crate::db::{DbConnection, DbRow, params};
 use crate::definition_condition::{DefinitionCondition, content_tag};
 use crate::error::StoreError;
-use crate::quota_check::check_definitions;
 use crate::search;
 use crate::store::Store;
 use crate::users::SHARED_USER;
@@ -264,7 +263,7 @@ impl Store {
             let mut users: BTreeMap<&str, u64> = BTreeMap::new();
             created.for_each(|(change, _)| *users.entry(split_owner(&change.key().user).0).or_default() += 1);
             let mut counts = users.into_iter();
-            counts.try_for_each(|(user, created)| check_definitions(&quotas, connection, user, created, at))?;
+            counts.try_for_each(|(user, created)| quotas.check_definitions(connection, user, created, at))?;
             let mut recorded = audited.iter().zip(&done).filter(|(_, result)| result.is_change());
             recorded.try_for_each(|(change, result)| change.record_entry(connection, &actor, at, result.name()))?;
             *tell.lock() = done;

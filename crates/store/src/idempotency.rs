@@ -4,6 +4,7 @@ use flowloom_core::id::RunId;
 
 use crate::db::{DbConnection, params};
 use crate::error::StoreError;
+use crate::keyed_command::KeyedCommand;
 use crate::store::Store;
 
 /// The `Idempotency-Key` header of a call that starts a run. Each user has keys of their own.
@@ -14,6 +15,12 @@ pub struct StartKey<'a> {
     /// The value of the header.
     pub key: &'a str,
 }
+
+/// A reservation is renewed if its run has not started within this time.
+const RESERVATION_MS: u64 = 5_000;
+
+/// Number of keys after whose deletion a commit ends, so that other writers get their turn.
+const DELETED_TOGETHER: u64 = 500;
 
 /// The use of an idempotency key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +59,54 @@ impl Store {
             }
             _ => IdempotentStart::Conflict,
         })
+    }
+
+    /// The run for which `key` is reserved from now on. A run that was refused, and did not start since, is replaced by
+    /// `renewed`, because the id of a run tells when it started: lists are sorted by it, and the quota of starts counts by
+    /// it. If another process is still starting the old run, its commit fails. Fails if the database cannot be read or
+    /// written.
+    pub async fn renew_reservation(
+        &self,
+        key: StartKey<'_>,
+        reserved: RunId,
+        renewed: RunId,
+    ) -> Result<RunId, StoreError> {
+        if renewed.at_ms() < reserved.at_ms() + RESERVATION_MS {
+            return Ok(reserved);
+        }
+        let call = KeyedCommand { user: key.user.to_owned(), key: key.key.to_owned(), reserved, run: renewed };
+        let renew = move |connection: &DbConnection| match call.check_unused(connection) {
+            Ok(()) => call.bind_key(connection),
+            Err(StoreError::KeyBound) => Ok(()),
+            Err(error) => Err(error),
+        };
+        self.writer.submit_job(Box::new(renew)).await?;
+        Ok(self.find_bound_run(key)?.unwrap_or(reserved))
+    }
+
+    /// Deletes the keys that were reserved before `before` and whose runs were refused, and returns how many they were. Fails
+    /// if the database cannot be read or written.
+    pub async fn delete_unused_reservations(&self, before: u64) -> Result<u64, StoreError> {
+        if self.runs.is_some() {
+            // Runs in memory have no rows.
+            return Ok(0);
+        }
+        let sql = "select run from idempotency_key where at < $1 and not exists (select 1 from run where run.id = idempotency_key.run) \
+                   limit $2";
+        let mut count = 0;
+        loop {
+            let params = params![before, DELETED_TOGETHER];
+            let unused = self.read_long_with(|db| db.query_rows(sql, params, |row| row.get::<String>(0)))?;
+            if unused.is_empty() {
+                return Ok(count);
+            }
+            count += unused.len() as u64;
+            let delete = move |connection: &DbConnection| {
+                let sql = "delete from idempotency_key where run = $1 and not exists (select 1 from run where id = $1)";
+                unused.iter().try_for_each(|run| connection.execute_unchecked(sql, params![run]))
+            };
+            self.writer.submit_job(Box::new(delete)).await?;
+        }
     }
 
     /// The keys of a user that begin with `prefix` and under which `run` was started. Fails if the database cannot be

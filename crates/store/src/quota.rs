@@ -60,7 +60,7 @@ pub struct QuotaInfo {
     /// Advice for a user who has used it up.
     advice: &'static str,
     /// Measures what the user `$1` uses; `$2` is where the window begins: the id of a run, with the time in
-    /// milliseconds as `$3`, or the number of a day. `None` if the database does not contain it.
+    /// milliseconds as `$3`, or the number of a day. `None` if one statement cannot measure it.
     pub(crate) sql: Option<&'static str>,
 }
 
@@ -81,13 +81,8 @@ pub const QUOTA_TABLE: [QuotaInfo; 10] = [
         window: QuotaWindow::Now,
         scale: 1,
         advice: "wait until a run ends, or cancel one",
-        // The indexes run_active and run_unclaimed have the same conditions. A run that was interrupted does not count, because
-        // waiting would never help; one that is about to be retried does.
-        sql: Some(
-            "select (select count(*) from run where user_id = $1 and status in ('queued', 'running') \
-             and parent is null and (status = 'queued' or worker is not null)) + (select count(*) from run where user_id = $1 and worker is null \
-             and pending_commands > 0 and finished_at is not null and parent is null)",
-        ),
+        // One statement does not tell which processes are alive.
+        sql: None,
     },
     QuotaInfo {
         quota: Quota::StartsPerMinute,

@@ -9,8 +9,8 @@ use serde_json::json;
 use crate::audit::{Actor, AuditAction, AuditedChange};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
-use crate::quota::{Quota, Quotas};
-use crate::quota_check::check_quota;
+use crate::quota::Quota;
+use crate::quota_check::QuotaChecker;
 use crate::store::Store;
 
 /// A schedule.
@@ -274,15 +274,17 @@ fn take_turns(keys: impl Iterator<Item = ScheduleKey>) -> Vec<ScheduleKey> {
 }
 
 /// Fails with `QuotaExceeded` if the schedule is a new one and its user has as many as the quota allows.
-fn check_schedules(quotas: &Quotas, db: &DbConnection, new: &ScheduleRow, owner: &str) -> Result<(), StoreError> {
-    let Some(limit) = quotas.find_limit(&new.user, Quota::Schedules) else { return Ok(()) };
+fn check_schedules(quotas: &QuotaChecker, db: &DbConnection, new: &ScheduleRow, owner: &str) -> Result<(), StoreError> {
+    if quotas.limits.find_limit(&new.user, Quota::Schedules).is_none() {
+        return Ok(());
+    }
     db.serialize_changes("schedules")?;
     let sql = "select id from schedule where user_id = $1 and id = $2";
     let stored: Option<String> = db.query_first(sql, params![owner, &new.id], |row| row.get(0))?;
     if stored.is_some() {
         return Ok(());
     }
-    check_quota(db, &new.user, Quota::Schedules, limit, new.created_at)
+    quotas.check(db, &new.user, Quota::Schedules, new.created_at)
 }
 
 fn schedule_change(action: AuditAction, user: &str, id: &str) -> AuditedChange {

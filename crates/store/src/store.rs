@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::held_bundles::HeldBundles;
 use crate::memory_runs::MemoryRuns;
 use crate::private;
-use crate::quota::Quotas;
+use crate::quota_check::QuotaChecker;
 use crate::readers::{JOURNAL_READ_TIMEOUT, LONG_READ_TIMEOUT, Readers};
 use crate::search;
 use crate::settings::{Durability, RecoveryScope, StoreSettings};
@@ -29,7 +29,7 @@ pub struct Store {
     pub(crate) worker: Arc<LocalWorker>,
     pub(crate) mailboxes: Arc<Mailboxes>,
     pub(crate) vectors: search::VectorCache,
-    pub(crate) quotas: Arc<Quotas>,
+    pub(crate) quotas: QuotaChecker,
     pub(crate) recovery: RecoveryScope,
     pub(crate) sizes: SizeCache,
     pub(crate) usage: UsageCache,
@@ -85,14 +85,15 @@ impl Store {
             search::index_missing_blocks(&opened.writer)?;
         }
         let OpenedDatabase { source, liveness, .. } = opened;
+        let worker = Arc::new(LocalWorker::new(name, liveness));
         Ok(Arc::new(Store {
             folder: folder.clone(),
             writer: Writer::start_thread(opened.writer, opened.checkpoints, opened.is_quick)?,
             readers: Readers::new(source.clone()),
-            worker: Arc::new(LocalWorker::new(name, liveness)),
+            worker: worker.clone(),
             runs: opened.keeps_runs_in_memory.then(MemoryRuns::default),
             vectors: search::VectorCache::default(),
-            quotas: Arc::new(settings.quotas.clone()),
+            quotas: QuotaChecker { limits: Arc::new(settings.quotas.clone()), worker },
             recovery: settings.recovery.clone(),
             sizes: SizeCache::default(),
             usage: UsageCache::default(),

@@ -14,7 +14,12 @@ use flowloom_store::{DailyUsage, Quota, QuotaLimits, Quotas};
 
 use support::{TestDatabase, append_records, created_event, new_record, run_id};
 
-on_both!(two_processes_cannot_exceed_a_quota_together, what_is_used_in_a_day_adds_up, a_retry_is_a_start,);
+on_both!(
+    two_processes_cannot_exceed_a_quota_together,
+    a_run_of_a_dead_process_does_not_count,
+    what_is_used_in_a_day_adds_up,
+    a_retry_is_a_start,
+);
 
 /// Milliseconds of a day.
 const DAY_MS: u64 = 86_400_000;
@@ -48,6 +53,21 @@ async fn two_processes_cannot_exceed_a_quota_together(place: &TestDatabase) {
         let ended = Event::RunFinished { status: Status::Succeeded, error: None, failed: None, thread: None };
         append_records(&**store, lease, vec![new_record(lease.run, 2, ended)]).await.expect("stored");
     }
+}
+
+/// The user could not start anything until another process claims the run, which may be never.
+async fn a_run_of_a_dead_process_does_not_count(place: &TestDatabase) {
+    let open = || place.open_with_quotas(limit_ann(Quota::ConcurrentRuns, 1));
+    let (dead, living) = (open(), open());
+    let lease = dead.begin_run(run_id(1)).expect("new");
+    append_records(&*dead, lease, vec![new_record(run_id(1), 1, created_event(&dead))]).await.expect("stored");
+    let measure = || living.measure_usage("ann", Quota::ConcurrentRuns, 0).expect("measured");
+    assert_eq!(measure(), 1);
+    drop(dead);
+    assert_eq!(measure(), 0);
+    let lease = living.begin_run(run_id(2)).expect("new");
+    append_records(&*living, lease, vec![new_record(run_id(2), 1, created_event(&living))]).await.expect("stored");
+    assert_eq!(measure(), 1);
 }
 
 async fn a_retry_is_a_start(place: &TestDatabase) {

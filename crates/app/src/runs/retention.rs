@@ -1,4 +1,4 @@
-//! Deletes runs that have exceeded their retention.
+//! Deletes runs that have exceeded their retention, and what refused calls have left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +13,9 @@ use crate::config::retention::Retention;
 /// Interval of the deletion.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
 
+/// How long the `Idempotency-Key` of a call is kept whose run was refused.
+const UNUSED_KEY_AGE_MS: u64 = 24 * 3600 * 1000;
+
 /// Deletes expired runs now and every hour, until the server stops.
 pub async fn run_retention_task(store: Arc<Store>, retention: Retention, shutdown: CancellationToken) {
     loop {
@@ -20,6 +23,9 @@ pub async fn run_retention_task(store: Arc<Store>, retention: Retention, shutdow
             Ok(0) => {}
             Ok(count) => tracing::info!(count, "deleted old runs ([retention])"),
             Err(error) => tracing::warn!("cannot delete old runs: {error}"),
+        }
+        if let Err(error) = store.delete_unused_reservations(SystemClock.now_ms() - UNUSED_KEY_AGE_MS).await {
+            tracing::warn!("cannot delete the idempotency keys of refused calls: {error}");
         }
         if shutdown.run_until_cancelled(tokio::time::sleep(PRUNE_INTERVAL)).await.is_none() {
             return;

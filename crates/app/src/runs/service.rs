@@ -152,21 +152,23 @@ impl RunService {
         // Calls that come at the same time wait for the first of them, and then find its run.
         let _lock = self.starting.acquire_lock(&call.user, key).await;
         let request = Hash::of_bytes(request.as_bytes()).to_string();
-        let id = RunId(uuid::Uuid::now_v7());
+        let new = RunId(uuid::Uuid::now_v7());
         let key = StartKey { user: &call.user, key };
-        let start = self.stored.store.reserve_start(key, &request, id, SystemClock.now_ms()).await;
-        match start.map_err(AppError::from)? {
-            IdempotentStart::Run(id) if self.has_started(id) => Ok(self.find_call_result(key, id)?),
-            // Another server may have been faster.
-            IdempotentStart::Run(id) => match begin(Some(id)).await {
-                Err(_) if self.has_started(id) => Ok(self.live.find_started(id)),
-                Err(error) => match self.stored.store.find_bound_run(key).map_err(AppError::from)? {
-                    Some(answered) if answered != id => Ok(self.find_call_result(key, answered)?),
-                    _ => Err(error),
-                },
-                started => started,
+        let start = self.stored.store.reserve_start(key, &request, new, SystemClock.now_ms()).await;
+        let reserved = match start.map_err(AppError::from)? {
+            IdempotentStart::Run(id) if self.has_started(id) => return Ok(self.find_call_result(key, id)?),
+            IdempotentStart::Run(id) => id,
+            IdempotentStart::Conflict => return Err(AppError::KeyReused.into()),
+        };
+        let id = self.stored.store.renew_reservation(key, reserved, new).await.map_err(AppError::from)?;
+        match begin(Some(id)).await {
+            // Another server was faster.
+            Err(_) if self.has_started(id) => Ok(self.live.find_started(id)),
+            Err(error) => match self.stored.store.find_bound_run(key).map_err(AppError::from)? {
+                Some(other) if other != id => Ok(self.find_call_result(key, other)?),
+                _ => Err(error),
             },
-            IdempotentStart::Conflict => Err(AppError::KeyReused.into()),
+            started => started,
         }
     }
 

@@ -25,8 +25,7 @@ use crate::audit_entry::{Actor, AuditAction, AuditedChange};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::keyed_command::KeyedCommand;
-use crate::quota::Quotas;
-use crate::quota_check::check_start;
+use crate::quota_check::QuotaChecker;
 use crate::store::Store;
 pub use child_runs::CausedCommand;
 pub(crate) use child_runs::{
@@ -174,7 +173,7 @@ struct CommandPost {
     by: Option<Actor>,
     /// The call that sends it, if it has an idempotency key.
     call: Option<KeyedCommand>,
-    quotas: Arc<Quotas>,
+    quotas: QuotaChecker,
 }
 
 impl CommandPost {
@@ -204,7 +203,7 @@ impl CommandPost {
         }
         if ended.is_some() && ancestors.is_empty() {
             // It starts the run again.
-            check_start(quotas, db, &user, *at)?;
+            quotas.check_start(db, &user, *at)?;
         }
         if let Some(call) = call {
             call.bind_key(db)?;
