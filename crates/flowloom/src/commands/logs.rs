@@ -2,8 +2,8 @@
 
 use flowloom_core::event::{Event, Record};
 
+use super::follow::follow_events;
 use super::results::{print_json, print_json_line};
-use super::show::follow_events;
 use crate::cli::Global;
 use crate::failure::CommandResult;
 use crate::style::{Style, paint_text};

@@ -17,6 +17,7 @@ mod doctor;
 mod eval;
 mod explain;
 mod fmt;
+mod follow;
 mod fork;
 mod graph;
 mod import;

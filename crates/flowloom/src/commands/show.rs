@@ -1,7 +1,6 @@
 //! `flowloom show`: shows a run, one of its steps, or a run as it continues.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use flowloom_app::engines::App;
 use flowloom_app::runs::details::read_details;
@@ -17,10 +16,10 @@ use flowloom_core::RunId;
 use flowloom_core::event::Record;
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
-use flowloom_runtime::journal::Journal as _;
 use serde::Serialize;
 
 use super::display::{describe_uncertain, describe_waiting};
+use super::follow::follow_events;
 use super::results::print_json;
 use crate::cli::{Global, OutputArgs, ShowArgs};
 use crate::failure::{CommandError, CommandResult};
@@ -31,9 +30,6 @@ use crate::terminal::family::render_family;
 use crate::terminal::report;
 use crate::terminal::screen::ProgressScreen;
 use crate::terminal::width::{stdout_columns, terminal_columns};
-
-/// Interval of reading the journal of a run that another process drives.
-const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The fields that `show --json` adds to the summary of a run.
 #[derive(Serialize)]
@@ -137,32 +133,4 @@ async fn follow_run(app: &App, opened: LoadedRun, is_quiet: bool) -> Result<Load
     let followed = follow_events(app, opened, &mut |record| screen.on_event(record)).await;
     screen.on_close();
     followed
-}
-
-/// Calls `see` with each event of a run until it ends or waits.
-pub(super) async fn follow_events(
-    app: &App,
-    opened: LoadedRun,
-    see: &mut dyn FnMut(&Record),
-) -> Result<LoadedRun, CommandError> {
-    let id = opened.id;
-    let (mut records, mut last) = (opened.records, 0);
-    loop {
-        records.iter().for_each(|record| see(record));
-        last = records.last().map_or(last, |record| record.seq);
-        // Read before the events: what happened before it ended is among them.
-        let is_over = app.store.get_run(id)?.is_none_or(|row| is_over(row.current_status()));
-        records = app.store.read(id, last).await?;
-        if is_over && records.is_empty() {
-            return Ok(app.runs.open_run_by_id(id).await?);
-        }
-        if records.is_empty() {
-            tokio::time::sleep(POLL_INTERVAL).await;
-        }
-    }
-}
-
-/// Whether nothing more happens without a command.
-fn is_over(status: &str) -> bool {
-    ![Status::Queued.name(), Status::Running.name()].contains(&status)
 }
