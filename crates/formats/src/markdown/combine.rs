@@ -143,7 +143,7 @@ fn intersect_objects(mut left: Map, right: &Map) -> Option<Map> {
 /// Makes the named fields of an object required, or all of them, except those with a value of their own for what is missing.
 pub(super) fn require_fields(schema: &mut Map, named: Option<&Value>) {
     let (fields, required) = fields_and_required(schema);
-    let is_named = |name: &str| named.is_none_or(|named| named.get(name).is_some_and(Value::is_truthy));
+    let is_named = |name: &str| is_named(named, name);
     let is_filled = |field: &Value| field.get("default").is_some() || find_catch(field).is_some();
     let is_required = |name: &Arc<str>, field: &Value| {
         required.iter().any(|known| known.as_str() == Some(name)) || (is_named(name) && !is_filled(field))
@@ -151,6 +151,18 @@ pub(super) fn require_fields(schema: &mut Map, named: Option<&Value>) {
     let names =
         fields.iter().filter(|(name, field)| is_required(name, field)).map(|(name, _)| (&**name).into()).collect();
     set_fields(schema, fields, names);
+}
+
+/// Makes the named fields of an object optional, or all of them.
+pub(super) fn release_fields(schema: &mut Map, named: Option<&Value>) {
+    let (fields, mut required) = fields_and_required(schema);
+    required.retain(|name| !is_named(named, name.as_str().unwrap_or_default()));
+    set_fields(schema, fields, required);
+}
+
+/// Whether a mask such as `{name: true}` names a field. Without a mask, all are named.
+fn is_named(mask: Option<&Value>, field: &str) -> bool {
+    mask.is_none_or(|mask| mask.get(field).is_some_and(Value::is_truthy))
 }
 
 /// Makes every field optional, also those of objects within.
