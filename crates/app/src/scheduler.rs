@@ -137,8 +137,8 @@ async fn start_due(runs: &RunService, key: &ScheduleKey, place: StartPlace) -> R
 /// Claims the run of a due schedule and starts it. A schedule without a next time is looked at again later.
 async fn claim_and_start(runs: &RunService, mut row: ScheduleRow, place: StartPlace, now: u64) -> Result<(), AppError> {
     let parsed = CronTimes::parse(&row.cron, &row.timezone);
-    let times = match parsed.and_then(|times| times.next_after(now).map(|_| times)) {
-        Ok(times) => times,
+    let (times, next_at) = match parsed.and_then(|times| times.next_after(now).map(|next_at| (times, next_at))) {
+        Ok(computed) => computed,
         Err(error) => {
             let later = now + UNUSABLE_PAUSE_MS;
             return Ok(runs.stored.store.skip_due_time(&row, later, error.to_string()).await?);
@@ -147,7 +147,6 @@ async fn claim_and_start(runs: &RunService, mut row: ScheduleRow, place: StartPl
     // Of several missed times, the last one counts.
     let at = times.last_before(now).map_or(row.next_at, |last| last.max(row.next_at));
     let is_missed = now.saturating_sub(at) > MAX_DELAY_MS;
-    let next_at = times.next_after(now)?;
     row.skipped += times.count_between(row.next_at, at);
     if is_missed && !row.catches_up {
         row.skipped += 1;

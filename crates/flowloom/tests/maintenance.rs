@@ -224,3 +224,23 @@ fn a_file_without_its_log_is_no_backup() {
     assert!(shown.contains("copied without its write-ahead log") && shown.contains("flowloom backup"), "{shown}");
     assert!(!shown.contains("--read-data"), "that reads another database: {shown}");
 }
+
+/// Projects that share a database share no runs, and so no retention.
+#[test]
+fn the_runs_of_another_project_are_not_pruned() {
+    let place = Workspace::with_hello("");
+    let enter_project = |name: &str| {
+        place.write("flowloom.toml", &format!("project = \"{name}\"\ndefault_model = \"scripted:echo\"\n"));
+    };
+    for project in ["b", "a"] {
+        enter_project(project);
+        let ran = place.run(&["run", "hello", "-i", "input=x"]);
+        assert_eq!(exit_code(&ran), 0, "{}", stderr_text(&ran));
+    }
+    let pruned = place.run(&["prune", "--older", "0s"]);
+    let printed = String::from_utf8_lossy(&pruned.stdout).into_owned();
+    assert_eq!(printed.lines().last(), Some("1 runs deleted"), "{}", stderr_text(&pruned));
+    enter_project("b");
+    let shown = place.run(&["show", "last"]);
+    assert_eq!(exit_code(&shown), 0, "{}", stderr_text(&shown));
+}

@@ -496,24 +496,3 @@ fn schedules_and_webhooks_belong_to_the_project_of_their_workflow() {
         assert!(!listed(".").contains("greet"), "{}", listed("."));
     }
 }
-
-/// Projects that share a database share no runs, and so no retention.
-#[test]
-fn the_runs_of_another_project_are_not_pruned() {
-    let place = two_projects();
-    for project in ["a", "b"] {
-        write_file(&place, &format!("{project}/flowloom.toml"), &format!("project = \"{project}\"\n{SCRIPTED}"));
-        write_file(&place, &format!("{project}/said.mdx"), "Hi.\n\n<GenText as=\"a\" model=\"scripted:echo\" />\n");
-        let ran = run_in(&place, project, &["--data-dir", "../data", "run", "said.mdx"]);
-        assert!(ran.status.success(), "{}", stderr_text(&ran));
-    }
-    let pruned = run_in(&place, "a", &["--data-dir", "../data", "prune", "--older", "0s"]);
-    assert_eq!(
-        String::from_utf8_lossy(&pruned.stdout).lines().last(),
-        Some("1 runs deleted"),
-        "{}",
-        stderr_text(&pruned)
-    );
-    let shown = run_in(&place, "b", &["--data-dir", "../data", "show", "last"]);
-    assert!(shown.status.success(), "{}", stderr_text(&shown));
-}

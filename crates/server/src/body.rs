@@ -72,6 +72,11 @@ fn parse_json<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     deserialize_json(text).map_err(|error| invalid_request(format!("invalid request body: {error}")))
 }
 
+/// Whether an optional body is left out: it is empty, or `null`.
+fn is_left_out(text: &str) -> bool {
+    matches!(text.trim(), "" | "null")
+}
+
 /// A deserialised body that may be left out, with its text.
 pub(crate) struct OptionalJsonObject<T>(pub(crate) T, pub(crate) String);
 
@@ -80,7 +85,7 @@ impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<Server> for Opt
 
     async fn from_request(request: Request, server: &Server) -> Result<OptionalJsonObject<T>, Problem> {
         let text = read_json_text(server, request).await?;
-        if matches!(text.trim(), "" | "null") {
+        if is_left_out(&text) {
             return Ok(OptionalJsonObject(T::default(), text));
         }
         let (value, text) = parse_text(text, parse_object).await?;
@@ -96,7 +101,7 @@ impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<Server> for Opt
 
     async fn from_request(request: Request, server: &Server) -> Result<OptionalJsonBody<T>, Problem> {
         let text = read_json_text(server, request).await?;
-        if text.trim().is_empty() {
+        if is_left_out(&text) {
             return Ok(OptionalJsonBody(T::default()));
         }
         Ok(OptionalJsonBody(parse_text(text, parse_json).await?.0))

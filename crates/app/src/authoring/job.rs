@@ -45,7 +45,7 @@ pub struct AuthoringOptions {
     /// Ids that the pipeline may not use.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub taken: Vec<String>,
-    /// Whether the pipeline and the new blocks get ids that no user has, because clients open them by their id alone.
+    /// Whether the pipeline and the new blocks get ids that no other user has, because clients open them by their id alone.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub has_global_id: bool,
 }

@@ -41,7 +41,7 @@ pub(super) struct DryRunRequest {
 #[derive(Serialize, Deserialize)]
 pub(super) struct FindRequest {
     pub(super) wanted: RequiredBlock,
-    /// Whether a new block gets an id that no user has.
+    /// Whether a new block gets an id that no other user has.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) has_global_id: bool,
 }

@@ -101,7 +101,7 @@ pub fn find_named(config: &Config, named: &Path) -> Result<PathBuf, DefinitionEr
     }
     let mut broken = None;
     for file in &files {
-        match find_own_id(config, file, &name) {
+        match find_id_origin(config, file, &name) {
             Some(IdOrigin::Plan) => return Ok(file.clone()),
             Some(IdOrigin::Text) => broken = broken.or(Some(file)),
             None => {}
@@ -148,7 +148,7 @@ pub fn find_definition(config: &Config, named: &Path) -> Result<PathBuf, Definit
 /// The id of the workflow in a project that has this file name or id, as servers and runs call it; `None` if there is none.
 pub fn find_workflow_id(config: &Config, name: &str) -> Option<String> {
     let file = find_named(config, Path::new(name)).ok().filter(|file| file.is_file())?;
-    if find_own_id(config, &file, name).is_some() {
+    if find_id_origin(config, &file, name).is_some() {
         return Some(name.to_owned());
     }
     let plan = Loader::new(config).compile(&file).compiled.plan;
@@ -162,7 +162,7 @@ pub fn name_conversation(config: &Config, file: &Path, plan: &Plan) -> String {
     let id = plan.id.clone().unwrap_or_else(|| id_from_path(&place));
     let root = &*config.project.root;
     let has_same_id = |other: &PathBuf| {
-        let is_same = derive_file_id(root, other) == id || find_own_id(config, other, &id) == Some(IdOrigin::Plan);
+        let is_same = derive_file_id(root, other) == id || find_id_origin(config, other, &id) == Some(IdOrigin::Plan);
         is_same && config.project.describe_below(other) != place
     };
     match sorted_files(root).iter().filter(|other| *other != file).any(has_same_id) {
@@ -171,17 +171,17 @@ pub fn name_conversation(config: &Config, file: &Path, plan: &Plan) -> String {
     }
 }
 
-/// How a definition gives itself an id.
+/// Where the id of a definition was found.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum IdOrigin {
-    /// It was compiled.
+    /// In its plan.
     Plan,
-    /// It has errors, which are to be found under its id.
+    /// In its text, because it has errors. They are shown under its id.
     Text,
 }
 
-/// How a definition gives itself the id `id`; `None` if it does not. Only a file whose text has it is compiled.
-fn find_own_id(config: &Config, file: &Path, id: &str) -> Option<IdOrigin> {
+/// Where a file gives itself the id `id`; `None` if it does not. Only a file whose text has it is compiled.
+fn find_id_origin(config: &Config, file: &Path, id: &str) -> Option<IdOrigin> {
     let text = read_bounded_text(file, config.limits.source_bytes).ok().filter(|text| text.contains(id))?;
     if is_test(&text) {
         return None;

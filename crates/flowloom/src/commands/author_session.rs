@@ -8,7 +8,6 @@ use flowloom_app::engines::App;
 use flowloom_app::runs::watch::Watcher;
 use flowloom_app::wiring;
 use flowloom_author::clarify::{Clarification, Conversation, ConversationMessage, ConversationRole};
-use flowloom_core::limits::Limits;
 use flowloom_core::plan::Plan;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
@@ -97,9 +96,7 @@ impl AuthoringSession<'_> {
             (PLAN_KEY, to_value(&plan)?),
         ]);
         let watcher = Box::new(SilentWatcher);
-        let (outcome, plan) =
-            run_built_in(self.app, BuiltInWorkflow::Clarifier, input, &self.plan.user, self.left_limits()?, watcher)
-                .await?;
+        let (outcome, plan) = self.run_workflow(BuiltInWorkflow::Clarifier, input, watcher).await?;
         self.plan.spent.add_run(&outcome.state);
         if let Some(error) = outcome.find_error() {
             return Err(as_budget_error(error.into()));
@@ -107,9 +104,15 @@ impl AuthoringSession<'_> {
         read_clarification(&plan, &outcome)
     }
 
-    /// The limits of the next run: one budget is for all runs of the command.
-    fn left_limits(&self) -> Result<Limits, CommandError> {
-        self.plan.spent.remaining_limits(&authoring_limits(&self.app.config)?)
+    /// Runs a built-in workflow within what is left of the budget: one budget is for all runs of the command.
+    async fn run_workflow(
+        &self,
+        which: BuiltInWorkflow,
+        input: Value,
+        watcher: Box<dyn Watcher>,
+    ) -> Result<(RunOutcome, Arc<Plan>), CommandError> {
+        let limits = self.plan.spent.remaining_limits(&authoring_limits(&self.app.config)?)?;
+        run_built_in(self.app, which, input, &self.plan.user, limits, watcher).await
     }
 
     /// Creates the pipeline for a clear goal, and writes its files.
@@ -117,9 +120,7 @@ impl AuthoringSession<'_> {
         let job = to_value(&AuthoringJob::new(intent, &self.plan.user, self.plan.options.clone()))?;
         let watcher: Box<dyn Watcher> =
             if self.global.json { Box::new(SilentWatcher) } else { Box::new(StageDisplay::new()) };
-        let (outcome, plan) =
-            run_built_in(self.app, BuiltInWorkflow::Planner, job, &self.plan.user, self.left_limits()?, watcher)
-                .await?;
+        let (outcome, plan) = self.run_workflow(BuiltInWorkflow::Planner, job, watcher).await?;
         let target = self.plan.options.output.clone().unwrap_or_default();
         let authored = AuthoredRun { outcome: &outcome, plan: &plan, target: &target, is_resumed: false };
         finish_authoring(self.global, self.app, &authored).await

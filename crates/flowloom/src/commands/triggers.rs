@@ -57,13 +57,13 @@ fn choose_id(given: Option<String>, workflow: &str) -> Result<String, CommandErr
 
 /// The inputs of the runs of a schedule, read as those of `run`. Fails if a run would be refused.
 fn read_inputs_of(app: &App, definition: &CatalogEntry, given: &[String]) -> Result<Value, CommandError> {
-    let inputs = match &definition.prepared {
-        Some(prepared) => inputs::read_inputs(&app.config, &prepared.plan, given, None)?,
-        None => parse_inputs(given)?,
+    let Some(prepared) = &definition.prepared else {
+        let inputs = parse_inputs(given)?;
+        definition.check_start(&inputs)?;
+        return Ok(inputs);
     };
-    if let Some(prepared) = &definition.prepared {
-        inputs::check_subject(&prepared.plan, &inputs)?;
-    }
+    let inputs = inputs::read_inputs(&app.config, &prepared.plan, given, None)?;
+    inputs::check_subject(&prepared.plan, &inputs)?;
     definition.check_start(&inputs)?;
     Ok(inputs)
 }

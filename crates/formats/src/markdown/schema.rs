@@ -1,6 +1,6 @@
 //! Schemas of generated objects: literal JSON Schema, or the builder `$.z`.
 
-use flowloom_core::expr::js::{CONVERSIONS_KEY, STRICT_CONVERSION, add_catch, is_conversion};
+use flowloom_core::expr::js::{CONVERSIONS_KEY, STRICT_CONVERSION, add_catch, add_conversion, is_conversion};
 use flowloom_core::render;
 use flowloom_core::value::{Map, Number, Value};
 use oxc_ast::ast::{Argument, ArrayExpressionElement, Expression, ObjectPropertyKind, UnaryOperator};
@@ -108,7 +108,7 @@ impl SchemaReader<'_> {
         if is_coercing_builder(&member.object) {
             let mut built = self.read_base(name, &arguments, expression)?;
             if is_conversion(name) {
-                add_conversion(&mut built.schema, name);
+                add_conversion(&mut built.schema, name.into());
             }
             return Ok(built);
         }
@@ -162,7 +162,7 @@ impl SchemaReader<'_> {
                 Ok(combine::enum_schema(&values))
             }
             "intersection" => match arguments {
-                [left, right, ..] => self.intersect(self.read_builder(left)?.schema, right, at),
+                [left, right, ..] => self.read_intersection(self.read_builder(left)?.schema, right, at),
                 _ => Err(schema_error(at, "intersection() needs two schemas")),
             },
             "enum" => {
@@ -268,7 +268,7 @@ impl SchemaReader<'_> {
             }
             ("describe", _) => set("description", first()?),
             ("int", _) => set("type", "integer".into()),
-            ("trim" | "toLowerCase" | "toUpperCase", "string") => add_conversion(&mut built.schema, name),
+            ("trim" | "toLowerCase" | "toUpperCase", "string") => add_conversion(&mut built.schema, name.into()),
             ("finite" | "safe" | "readonly" | "brand", _) => {}
             ("startsWith" | "endsWith" | "includes", "string") => add_part(&mut built.schema, name, &first()?),
             ("positive", _) => set("exclusiveMinimum", 0.into()),
@@ -290,7 +290,7 @@ impl SchemaReader<'_> {
                 set("additionalProperties", (name == "passthrough").into());
                 built.schema.shift_remove(CONVERSIONS_KEY);
                 if name == "strict" {
-                    add_conversion(&mut built.schema, STRICT_CONVERSION);
+                    add_conversion(&mut built.schema, STRICT_CONVERSION.into());
                 }
             }
             ("ip", "string") => {
@@ -324,7 +324,7 @@ impl SchemaReader<'_> {
             ("or", _) => {
                 *schema = combine::union_schema(vec![std::mem::take(schema), self.read_builder(first()?)?.schema])
             }
-            ("and", _) => *schema = self.intersect(std::mem::take(schema), first()?, at)?,
+            ("and", _) => *schema = self.read_intersection(std::mem::take(schema), first()?, at)?,
             ("catchall", "object") => {
                 let rest = self.read_builder(first()?)?.schema;
                 schema.insert("additionalProperties".into(), rest.into());
@@ -333,9 +333,10 @@ impl SchemaReader<'_> {
                 let fields = schema.get("properties").and_then(Value::as_map).cloned().unwrap_or_default();
                 *schema = combine::enum_schema(&fields.keys().map(|name| (&**name).into()).collect::<Vec<_>>())
             }
-            ("required", "object") => {
+            ("required" | "partial", "object") => {
                 let named = arguments.first().map(|named| self.read_constant(named)).transpose()?;
-                combine::require_fields(schema, named.as_ref())
+                let change = if name == "required" { combine::require_fields } else { combine::release_fields };
+                change(schema, named.as_ref())
             }
             ("deepPartial", "object") => combine::make_fields_optional(schema),
             ("extend", "object") => combine::extend_object(schema, &self.object_schema(first()?)?),
@@ -343,7 +344,6 @@ impl SchemaReader<'_> {
             ("pick" | "omit", "object") => {
                 combine::select_fields(schema, &self.read_constant(first()?)?, name == "pick")
             }
-            ("partial", "object") => drop(schema.shift_remove("required")),
             _ => return Ok(false),
         }
         Ok(true)
@@ -352,7 +352,7 @@ impl SchemaReader<'_> {
 
 impl SchemaReader<'_> {
     /// The intersection of a schema with another one.
-    fn intersect(&self, left: Map, right: &Expression<'_>, at: &Expression<'_>) -> SchemaResult<Map> {
+    fn read_intersection(&self, left: Map, right: &Expression<'_>, at: &Expression<'_>) -> SchemaResult<Map> {
         let right = self.read_builder(right)?.schema;
         let message =
             "only objects, and unions of few objects, can be intersected, and fields of both must have the same schema";
@@ -376,13 +376,6 @@ fn list_bounds(name: &str, kind: &str) -> Option<&'static [&'static str]> {
         ("length", _) => &["minLength", "maxLength"],
         _ => return None,
     })
-}
-
-/// Adds a conversion to those of a schema.
-fn add_conversion(schema: &mut Map, name: &str) {
-    let mut names = schema.get(CONVERSIONS_KEY).and_then(Value::as_list).unwrap_or_default().to_vec();
-    names.push(name.into());
-    schema.insert(CONVERSIONS_KEY.into(), Value::list(names));
 }
 
 /// Whether an expression is `$.z.coerce`, which converts answers to its types.

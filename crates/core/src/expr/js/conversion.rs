@@ -29,42 +29,49 @@ pub fn is_conversion(name: &str) -> bool {
 
 /// The value after the conversions that its schema lists. Unknown ones are skipped.
 pub fn apply_conversions(value: Value, schema: &Value) -> Value {
-    let names = schema.get(CONVERSIONS_KEY).and_then(Value::as_list).unwrap_or_default();
+    let names = schema.as_map().map(list_conversions).unwrap_or_default();
     let find = |name: &Value| CONVERSIONS.iter().find(|(known, _)| name.as_str() == Some(known));
     names.iter().filter_map(find).fold(value, |value, (_, convert)| convert(value))
 }
 
+/// The conversions and checks that a schema lists.
+fn list_conversions(schema: &Map) -> &[Value] {
+    schema.get(CONVERSIONS_KEY).and_then(Value::as_list).unwrap_or_default()
+}
+
+/// Adds a conversion, by its name, or a check to those that a schema lists.
+pub fn add_conversion(schema: &mut Map, added: Value) {
+    let mut listed = list_conversions(schema).to_vec();
+    listed.push(added);
+    schema.insert(CONVERSIONS_KEY.into(), Value::list(listed));
+}
+
 /// Adds a pattern that only answers are checked against: models do not see it. It may replace one that they see.
 pub fn add_check(schema: &mut Map, pattern: String, replaces: Option<&str>) {
-    let mut listed = schema.get(CONVERSIONS_KEY).and_then(Value::as_list).unwrap_or_default().to_vec();
     let replaced = replaces.map_or(Value::Null, Value::from);
-    listed.push(Value::map([("pattern", Value::from(pattern)), ("replaces", replaced)]));
-    schema.insert(CONVERSIONS_KEY.into(), Value::list(listed));
+    add_conversion(schema, Value::map([("pattern", Value::from(pattern)), ("replaces", replaced)]));
 }
 
 /// Adds the value that replaces one which does not match the schema. Models do not see it.
 pub fn add_catch(schema: &mut Map, value: Value) {
-    let mut listed = schema.get(CONVERSIONS_KEY).and_then(Value::as_list).unwrap_or_default().to_vec();
-    listed.push(Value::map([("catch", value)]));
-    schema.insert(CONVERSIONS_KEY.into(), Value::list(listed));
+    add_conversion(schema, Value::map([("catch", value)]));
 }
 
-/// Takes the value out of a schema that replaces one which does not match it.
+/// Removes the value that replaces one which does not match the schema, and returns it.
 pub fn remove_catch(schema: &mut Map) -> Option<Value> {
-    let listed = schema.get(CONVERSIONS_KEY).and_then(Value::as_list)?;
-    let caught = listed.iter().find_map(|listed| listed.get("catch")).cloned()?;
-    let rest: Vec<Value> = listed.iter().filter(|listed| listed.get("catch").is_none()).cloned().collect();
+    let (caught, rest): (Vec<Value>, Vec<Value>) =
+        list_conversions(schema).iter().cloned().partition(|listed| listed.get("catch").is_some());
+    let caught = caught.first()?.get("catch").cloned();
     match rest.is_empty() {
         true => drop(schema.shift_remove(CONVERSIONS_KEY)),
         false => drop(schema.insert(CONVERSIONS_KEY.into(), Value::list(rest))),
     }
-    Some(caught)
+    caught
 }
 
 /// The value that replaces one which does not match the schema.
 pub fn find_catch(schema: &Value) -> Option<&Value> {
-    let listed = schema.get(CONVERSIONS_KEY).and_then(Value::as_list).unwrap_or_default();
-    listed.iter().find_map(|listed| listed.get("catch"))
+    list_conversions(schema.as_map()?).iter().find_map(|listed| listed.get("catch"))
 }
 
 /// The schema that answers are checked against.
@@ -75,8 +82,7 @@ pub fn reveal_checks(schema: &Value) -> Value {
         other => return other.clone(),
     };
     let mut revealed: Map = map.iter().map(|(key, value)| (key.clone(), reveal_checks(value))).collect();
-    let listed = map.get(CONVERSIONS_KEY).and_then(Value::as_list).unwrap_or_default();
-    for check in listed.iter().filter(|listed| listed.get("pattern").is_some()) {
+    for check in list_conversions(map).iter().filter(|listed| listed.get("pattern").is_some()) {
         let replaced = check.get("replaces").filter(|replaced| **replaced != Value::Null);
         let is_replaced = |schema: &Value| replaced.is_some() && schema.get("pattern") == replaced;
         let mut all = revealed.get("allOf").and_then(Value::as_list).unwrap_or_default().to_vec();

@@ -12,8 +12,8 @@ use crate::expr::{Lookup, VisitName};
 use crate::value::{Map, Number, Value};
 
 pub use conversion::{
-    CONVERSIONS_KEY, STRICT_CONVERSION, add_catch, add_check, apply_conversions, find_catch, hide_conversions,
-    is_conversion, remove_catch, reveal_checks,
+    CONVERSIONS_KEY, STRICT_CONVERSION, add_catch, add_check, add_conversion, apply_conversions, find_catch,
+    hide_conversions, is_conversion, remove_catch, reveal_checks,
 };
 use convert::{Datum, compare_values, loosely_equal, strictly_equal, to_int32, to_number, to_property_key, to_text};
 

@@ -121,7 +121,7 @@ fn encode_text(value: &str) -> Vec<String> {
     texts
 }
 
-/// How libraries escape quotes in HTML: not at all, as browsers and PHP do, as Python does, and as Go and Jinja do.
+/// The double and the single quote as libraries write them in HTML: some escape neither, or only the double one.
 const HTML_QUOTES: [(&str, &str); 6] =
     [("\"", "'"), ("&quot;", "'"), ("&quot;", "&#39;"), ("&quot;", "&#039;"), ("&quot;", "&#x27;"), ("&#34;", "&#39;")];
 
