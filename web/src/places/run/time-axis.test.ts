@@ -12,3 +12,9 @@ test("ticks are round times, at most four of them", () => {
 test("a tick that would be cut off is left out", () => {
   expect(listTicks(0, 1000).map(({ place }) => place)).toEqual([0, 0.5]);
 });
+
+test("nothing is labelled where the axis is not to scale", () => {
+  const places = (last: number) => listTicks(0, 1900, last).map(({ time }) => time);
+  expect(places(0.85)).toEqual([0, 500, 1000]);
+  expect(places(0.3)).toEqual([0]);
+});

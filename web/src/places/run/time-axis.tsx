@@ -13,8 +13,8 @@ export function isWithin(span: TimeSpan, start: number, stop: number): boolean {
 
 /** Maximum number of labels on the axis. */
 const MAX_TICKS = 4;
-/** A label beyond this part of the axis would be cut off. */
-const LAST_TICK = 0.9;
+/** The part of the axis that a label needs. One closer to the end, or to the place where the axis breaks off, is left out. */
+const LABEL_WIDTH = 0.1;
 /** A shorter drag is a click. */
 const MIN_DRAG_PX = 6;
 
@@ -54,7 +54,7 @@ export function TimeAxis({ span, origin, queue, cut, isZoomed, onZoom }: TimeAxi
     const timeAt = (place: number) => span.start + place * length;
     onZoom({ start: timeAt(Math.min(drag.from, drag.to)), end: timeAt(Math.max(drag.from, drag.to)) });
   };
-  const ticks = listTicks(span.start - origin, span.end - origin);
+  const ticks = listTicks(span.start - origin, span.end - origin, cut === undefined ? 1 : placeOf(cut, span));
   return (
     <div className="time-axis">
       <span className="time-axis-name">
@@ -115,13 +115,14 @@ function placeOf(time: number, span: TimeSpan): number {
   return (time - span.start) / (span.end - span.start);
 }
 
-/** Round times within a period, with their places from 0 to 1. */
-export function listTicks(start: number, end: number): { time: number; place: number }[] {
+/** Round times within a period before the place `last`, with their places from 0 to 1. */
+export function listTicks(start: number, end: number, last = 1): { time: number; place: number }[] {
   const length = end - start;
   const step =
     STEPS_MS.find((one) => length / one <= MAX_TICKS) ?? HOUR_MS * Math.ceil(length / HOUR_MS / MAX_TICKS);
   const ticks: { time: number; place: number }[] = [];
-  for (let time = Math.ceil(start / step) * step; (time - start) / length < LAST_TICK; time += step) {
+  const labelEnd = Math.min(last, 1) - LABEL_WIDTH;
+  for (let time = Math.ceil(start / step) * step; (time - start) / length < labelEnd; time += step) {
     ticks.push({ time, place: (time - start) / length });
   }
   return ticks;
