@@ -8,6 +8,7 @@
 pub mod authoring;
 pub mod blocks;
 pub mod config;
+pub mod cron_times;
 mod daily_reservations;
 pub mod definitions;
 pub mod diff;

@@ -12,11 +12,11 @@ use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{RunRow, ScheduleKey, ScheduleRow, StoreError};
 use tokio_util::sync::CancellationToken;
 
+use crate::cron_times::CronTimes;
 use crate::error::AppError;
 use crate::runs::service::{RunService, StartCall, StartRunRequest};
 use crate::runs::supervisor::{ActiveRun, StartPlace};
 use crate::runs::trigger::TriggerKind;
-use crate::schedules::CronTimes;
 
 /// Interval in milliseconds of polling for due schedules. Due times are whole seconds, and so are the times of the polls.
 const POLL_INTERVAL_MS: u64 = 1_000;

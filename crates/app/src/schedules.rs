@@ -1,17 +1,13 @@
 //! Schedules: when one is due, and how one is stored.
 
-use std::str::FromStr as _;
-
-use croner::Cron;
 use croner::errors::CronError;
 use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{Actor, ScheduleRow, Store, StoreError};
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
+use crate::cron_times::CronTimes;
 use crate::error::AppError;
 
 /// Maximum size of the inputs of a schedule as JSON, in bytes.
@@ -22,9 +18,6 @@ const MAX_CRON_BYTES: usize = 255;
 
 /// Maximum length of the name of a time zone, in bytes.
 const MAX_ZONE_BYTES: usize = 64;
-
-/// Maximum number of due times that are counted together as skipped.
-const MAX_COUNTED_TIMES: u64 = 1_000;
 
 /// An error of a schedule.
 #[derive(Debug, thiserror::Error)]
@@ -71,64 +64,6 @@ fn describe_cron_error(error: &CronError) -> &'static str {
         CronError::InvalidDate | CronError::InvalidTime | CronError::TimeSearchLimitExceeded => {
             "it never matches a time"
         }
-    }
-}
-
-/// Maximum number of fields of a cron expression. One with a year would be due for the last time.
-const MAX_CRON_FIELDS: usize = 6;
-
-/// A cron expression in a time zone.
-pub struct CronTimes {
-    cron: Cron,
-    zone: TimeZone,
-}
-
-impl CronTimes {
-    /// Parses a cron expression and an IANA time zone. Fails with `ScheduleInvalid`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use flowloom_app::schedules::CronTimes;
-    ///
-    /// assert!(CronTimes::parse("0 6 * * 1-5", "Europe/Berlin").is_ok());
-    /// assert!(CronTimes::parse("0 6 * * 1-5", "Mars/Base").is_err());
-    /// ```
-    pub fn parse(cron: &str, timezone: &str) -> Result<CronTimes, ScheduleError> {
-        let zone = TimeZone::get(timezone).map_err(|_| ScheduleError::UnknownZone(timezone.to_owned()))?;
-        let fields = cron.split_whitespace().count();
-        if fields > MAX_CRON_FIELDS {
-            return Err(ScheduleError::TooManyFields(fields));
-        }
-        let parsed = Cron::from_str(cron);
-        let cron = parsed.map_err(|source| ScheduleError::InvalidCron { cron: cron.to_owned(), source })?;
-        Ok(CronTimes { cron, zone })
-    }
-
-    /// The first due time after `after`, both in milliseconds since the Unix epoch. Fails if the schedule is never due.
-    pub fn next_after(&self, after: u64) -> Result<u64, ScheduleError> {
-        let after = Timestamp::from_millisecond(after as i64).unwrap_or_default().to_zoned(self.zone.clone());
-        let next = self.cron.find_next_occurrence(&after, false).map_err(ScheduleError::NeverDue)?;
-        Ok(next.timestamp().as_millisecond() as u64)
-    }
-
-    /// The number of due times from `from`, which is one, until before `until`, both in milliseconds since the Unix epoch. At
-    /// most 1,000 are counted.
-    pub fn count_between(&self, from: u64, until: u64) -> u64 {
-        let (mut count, mut at) = (0, from);
-        while at < until && count < MAX_COUNTED_TIMES {
-            count += 1;
-            let Ok(next) = self.next_after(at) else { break };
-            at = next;
-        }
-        count
-    }
-
-    /// The last due time up to `now`, both in milliseconds since the Unix epoch.
-    pub fn last_before(&self, now: u64) -> Option<u64> {
-        let now = Timestamp::from_millisecond(now as i64).ok()?.to_zoned(self.zone.clone());
-        let last = self.cron.find_previous_occurrence(&now, true).ok()?;
-        Some(last.timestamp().as_millisecond() as u64)
     }
 }
 
@@ -227,30 +162,6 @@ pub fn find_schedule(store: &Store, user: &str, id: &str) -> Result<ScheduleRow,
 mod tests {
     use super::*;
 
-    fn parse_ms(text: &str) -> u64 {
-        text.parse::<Timestamp>().expect("a time").as_millisecond() as u64
-    }
-
-    #[test]
-    fn times_are_meant_in_their_zone() {
-        let six = CronTimes::parse("0 6 * * 1-5", "Europe/Berlin").expect("valid");
-        // A Friday in winter, then Monday.
-        assert_eq!(six.next_after(parse_ms("2026-11-20T04:59:00Z")).expect("due"), parse_ms("2026-11-20T05:00:00Z"));
-        assert_eq!(six.next_after(parse_ms("2026-11-20T05:00:00Z")).expect("due"), parse_ms("2026-11-23T05:00:00Z"));
-        assert_eq!(six.last_before(parse_ms("2026-11-22T12:00:00Z")), Some(parse_ms("2026-11-20T05:00:00Z")));
-        // Summer time.
-        assert_eq!(six.next_after(parse_ms("2026-06-01T00:00:00Z")).expect("due"), parse_ms("2026-06-01T04:00:00Z"));
-        let second = CronTimes::parse("*/5 * * * * *", "UTC").expect("valid");
-        assert_eq!(second.next_after(parse_ms("2026-11-20T00:00:01Z")).expect("due"), parse_ms("2026-11-20T00:00:05Z"));
-    }
-
-    #[test]
-    fn due_times_are_counted() {
-        let second = CronTimes::parse("* * * * * *", "UTC").expect("valid");
-        let counts = [0, 1_000, 3_000, 1 << 40].map(|until| second.count_between(0, until));
-        assert_eq!(counts, [0, 1, 3, 1_000]);
-    }
-
     #[test]
     fn large_parts_are_refused() {
         let new = |inputs: usize, cron: usize, zone: usize| NewSchedule {
@@ -268,14 +179,5 @@ mod tests {
             let error = large.into_row().expect_err("too large");
             assert!(error.to_string().len() < 300, "{error}");
         }
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_refused() {
-        for (cron, zone) in [("every day", "UTC"), ("61 * * * *", "UTC"), ("* * * * *", "Mars/Base"), ("", "UTC")] {
-            assert!(CronTimes::parse(cron, zone).is_err(), "{cron} {zone}");
-        }
-        let never = CronTimes::parse("0 0 31 2 *", "UTC").map(|times| times.next_after(0));
-        assert!(!matches!(never, Ok(Ok(_))), "there is no 31st of February");
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use flowloom_app::config::Config;
+use flowloom_app::cron_times::CronTimes;
 use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::definitions::find::find_definition;
 use flowloom_app::definitions::source::Loader;
@@ -79,7 +80,7 @@ pub(crate) async fn manage_schedules(global: &Global, command: ScheduleCommand) 
     match command {
         ScheduleCommand::Add { workflow: named, cron, timezone, input_values, missed, overlap, id, user } => {
             // Validates the schedule before anything is stored.
-            schedules::CronTimes::parse(&cron, &timezone)?;
+            CronTimes::parse(&cron, &timezone)?;
             let workflow = resolve_workflow(&app, &user, &named).await?;
             let id = choose_id(id, &workflow)?;
             let catches_up = missed == MissedPolicy::Once;

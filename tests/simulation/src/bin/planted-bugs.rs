@@ -100,7 +100,8 @@ fn check_bug(copy: &Copy, bug: &PlantedBug) -> Result<(bool, f64, String), Strin
         }
         Check::Store => {
             let mut tests = copy.cargo();
-            tests.args(["test", "--locked", "-p", "flowloom-store", "--test", "conformance", "--test", "differential"]);
+            let files = ["--test", "abandoned", "--test", "conformance", "--test", "differential"];
+            tests.args(["test", "--locked", "-p", "flowloom-store"]).args(files);
             tests
         }
     };
