@@ -4,7 +4,6 @@ use flowloom_core::id::RunId;
 
 use crate::db::{DbConnection, params};
 use crate::error::StoreError;
-use crate::keyed_command::KeyedCommand;
 use crate::store::Store;
 
 /// The `Idempotency-Key` header of a call that starts a run. Each user has keys of their own.
@@ -15,9 +14,6 @@ pub struct StartKey<'a> {
     /// The value of the header.
     pub key: &'a str,
 }
-
-/// A reservation is renewed if its run has not started within this time.
-const RESERVATION_MS: u64 = 5_000;
 
 /// Number of keys after whose deletion a commit ends, so that other writers get their turn.
 const DELETED_TOGETHER: u64 = 500;
@@ -59,29 +55,6 @@ impl Store {
             }
             _ => IdempotentStart::Conflict,
         })
-    }
-
-    /// The run for which `key` is reserved from now on. A run that was refused, and did not start since, is replaced by
-    /// `renewed`, because the id of a run tells when it started: lists are sorted by it, and the quota of starts counts by
-    /// it. If another process is still starting the old run, its commit fails. Fails if the database cannot be read or
-    /// written.
-    pub async fn renew_reservation(
-        &self,
-        key: StartKey<'_>,
-        reserved: RunId,
-        renewed: RunId,
-    ) -> Result<RunId, StoreError> {
-        if renewed.at_ms() < reserved.at_ms() + RESERVATION_MS {
-            return Ok(reserved);
-        }
-        let call = KeyedCommand { user: key.user.to_owned(), key: key.key.to_owned(), reserved, run: renewed };
-        let renew = move |connection: &DbConnection| match call.check_unused(connection) {
-            Ok(()) => call.bind_key(connection),
-            Err(StoreError::KeyBound) => Ok(()),
-            Err(error) => Err(error),
-        };
-        self.writer.submit_job(Box::new(renew)).await?;
-        Ok(self.find_bound_run(key)?.unwrap_or(reserved))
     }
 
     /// Deletes the keys that were reserved before `before` and whose runs were refused, and returns how many they were. Fails

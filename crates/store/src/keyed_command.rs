@@ -44,7 +44,7 @@ impl KeyedCommand {
 }
 
 /// Locks the idempotency key of a user that is reserved for a run. Fails with `KeyBound` if there is none: the same call has
-/// sent a command to another run, or has renewed the reservation, and the key is bound to that run.
+/// sent a command to another run, and the key is bound to that.
 pub(crate) fn check_still_reserved(db: &DbConnection, user: &str, reserved: RunId) -> Result<(), StoreError> {
     let sql = "select key from idempotency_key where user_id = $1 and run = $2";
     let found = db.query_first_for_update(sql, params![user, &reserved.to_string()], |row| row.get::<String>(0))?;

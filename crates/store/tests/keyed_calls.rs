@@ -17,7 +17,7 @@ use flowloom_store::{Actor, IdempotentStart, KeyedCommand, StartKey, Store};
 
 use support::{TestDatabase, append_records, created_event, new_record, run_id};
 
-on_both!(a_keyed_call_starts_a_run_or_answers_one, a_refused_start_gets_a_new_id_when_it_is_repeated,);
+on_both!(a_keyed_call_starts_a_run_or_answers_one, keys_of_refused_starts_are_deleted,);
 
 const KEY: StartKey<'static> = StartKey { user: "ann", key: "k" };
 
@@ -68,29 +68,17 @@ async fn a_keyed_call_starts_a_run_or_answers_one(place: &TestDatabase) {
     }
 }
 
-/// The id of a run tells when it started, also if the first calls with its key were refused.
-async fn a_refused_start_gets_a_new_id_when_it_is_repeated(place: &TestDatabase) {
+/// The key of a run that never started is deleted, and that of a run that did is kept.
+async fn keys_of_refused_starts_are_deleted(place: &TestDatabase) {
     let (one, two) = (place.open(), place.open());
-    let at = |at_ms: u64, place: u8| RunId::new(at_ms, [place; 10]);
-    let first = at(1_000, 1);
-    let start = one.reserve_start(KEY, "request", first, first.at_ms()).await.expect("reserved");
-    assert_eq!(start, IdempotentStart::Run(first));
-    // Another server may be starting it.
-    assert_eq!(two.renew_reservation(KEY, first, at(2_000, 2)).await.expect("kept"), first);
-    let slow = one.begin_run(first).expect("new");
-    let later = at(60_000, 3);
-    assert_eq!(two.renew_reservation(KEY, first, later).await.expect("renewed"), later);
-    // Two servers that renew it together agree.
-    assert_eq!(one.renew_reservation(KEY, first, at(60_001, 4)).await.expect("renewed"), later);
-    assert!(!start_run(&one, slow, KEY.key).await, "its reservation was renewed");
-    let lease = two.begin_run(later).expect("new");
-    assert!(start_run(&two, lease, KEY.key).await);
-    assert_eq!(one.renew_reservation(KEY, later, at(120_000, 5)).await.expect("kept"), later);
-    assert_eq!(one.find_bound_run(KEY).expect("read"), Some(later));
-    // The key of a run that never started is deleted.
     let refused = StartKey { key: "refused", ..KEY };
-    one.reserve_start(refused, "request", at(60_002, 6), 60_002).await.expect("reserved");
+    for (key, run) in [(KEY, run_id(1)), (refused, run_id(2))] {
+        let start = one.reserve_start(key, "request", run, 60_002).await.expect("reserved");
+        assert_eq!(start, IdempotentStart::Run(run));
+    }
+    let lease = two.begin_run(run_id(1)).expect("new");
+    assert!(start_run(&two, lease, KEY.key).await);
     let deleted = [one.delete_unused_reservations(60_002).await, two.delete_unused_reservations(60_003).await];
     assert_eq!(deleted.map(|deleted| deleted.expect("deleted")), [0, 1]);
-    assert_eq!([KEY, refused].map(|key| one.find_bound_run(key).expect("read")), [Some(later), None]);
+    assert_eq!([KEY, refused].map(|key| one.find_bound_run(key).expect("read")), [Some(run_id(1)), None]);
 }
