@@ -13,8 +13,9 @@ use crate::config::retention::Retention;
 /// Interval of the deletion.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// How long the `Idempotency-Key` of a call is kept whose run was refused.
-const UNUSED_KEY_AGE_MS: u64 = 24 * 3600 * 1000;
+/// How long the `Idempotency-Key` of a call is kept whose run was refused; far longer than clocks of servers differ, because
+/// another server may be starting the run.
+const UNUSED_KEY_AGE_MS: u64 = 7 * 24 * 3600 * 1000;
 
 /// Deletes expired runs now and every hour, until the server stops.
 pub async fn run_retention_task(store: Arc<Store>, retention: Retention, shutdown: CancellationToken) {
@@ -24,7 +25,8 @@ pub async fn run_retention_task(store: Arc<Store>, retention: Retention, shutdow
             Ok(count) => tracing::info!(count, "deleted old runs ([retention])"),
             Err(error) => tracing::warn!("cannot delete old runs: {error}"),
         }
-        if let Err(error) = store.delete_unused_reservations(SystemClock.now_ms() - UNUSED_KEY_AGE_MS).await {
+        let unused_before = SystemClock.now_ms().saturating_sub(UNUSED_KEY_AGE_MS);
+        if let Err(error) = store.delete_unused_reservations(unused_before).await {
             tracing::warn!("cannot delete the idempotency keys of refused calls: {error}");
         }
         if shutdown.run_until_cancelled(tokio::time::sleep(PRUNE_INTERVAL)).await.is_none() {
