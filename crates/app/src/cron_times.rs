@@ -7,7 +7,7 @@ use croner::errors::CronError;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use crate::schedules::ScheduleError;
+use crate::schedule_error::ScheduleError;
 
 /// Maximum number of due times that are counted together as skipped.
 const MAX_COUNTED_TIMES: u64 = 1_000;

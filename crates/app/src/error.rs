@@ -15,7 +15,7 @@ use crate::keys::{InvalidKey, UnknownScope};
 use crate::runs::fork_error::{ForkError, NotOwnStep};
 use crate::runs::inputs::InvalidBudget;
 use crate::runs::open_steps::NoOpenStep;
-use crate::schedules::ScheduleError;
+use crate::schedule_error::ScheduleError;
 use crate::times::InvalidTime;
 
 /// An error of a use case.

@@ -28,6 +28,7 @@ mod redaction;
 pub mod restate;
 mod run_models;
 pub mod runs;
+pub mod schedule_error;
 pub mod scheduler;
 pub mod schedules;
 pub mod secrets;

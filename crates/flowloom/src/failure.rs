@@ -8,7 +8,7 @@ use flowloom_app::error::AppError;
 use flowloom_app::keys::UnknownScope;
 use flowloom_app::runs::inputs::InvalidBudget;
 use flowloom_app::runs::open_steps::NoOpenStep;
-use flowloom_app::schedules::ScheduleError;
+use flowloom_app::schedule_error::ScheduleError;
 use flowloom_app::times::InvalidTime;
 use flowloom_app::workflow_tests::file::TestFileError;
 use flowloom_core::code::Code;

@@ -98,7 +98,11 @@ impl RunningServer {
         for _ in 0..MAX_LOOKS {
             // A stream ends when the run waits.
             if self.stream(&format!("/api/v1/runs/{run}/events"), &[]).any(|line| line == "event: run_finished") {
-                return self.get(&format!("/api/v1/runs/{run}")).json();
+                let run = self.get(&format!("/api/v1/runs/{run}")).json();
+                // A run that is retried has ended before.
+                if !["queued", "running"].iter().any(|status| run["status"] == *status) {
+                    return run;
+                }
             }
         }
         panic!("the run does not end");
