@@ -18,16 +18,18 @@ const MAX_CRON_FIELDS: usize = 6;
 /// The fields of the day, which follow those of the time.
 const DAY_FIELDS: usize = 3;
 
-/// Expressions with more times of the day than this are due about every half hour or more often: when the clock is set
-/// back, they are due in the repeated hour again.
+/// Maximum number of times of the day that are expressions of their own. With more of them, an expression is treated as
+/// one with `*`.
 const MAX_TIMES_OF_DAY: usize = 48;
 
 /// A cron expression in a time zone.
 ///
-/// When the clock is set back, an expression without `*` in its time is due once at a time that occurs twice; when it is
-/// set forward, what was due at a time that does not exist is due right after it.
+/// An expression that lists at most 48 times of the day is due once at a time that occurs twice, because the clock is set
+/// back, and right after a time that does not exist, because the clock is set forward. Any other expression, such as one
+/// with `*` or `/` in its time, is due whenever the clock shows a time that it matches.
 pub struct CronTimes {
-    /// The expressions of each time of the day, or the only one: the library treats only single times as said above.
+    /// An expression for each listed time of the day, because the library distinguishes only single times from others;
+    /// otherwise the whole expression.
     crons: Vec<Cron>,
     zone: TimeZone,
 }
@@ -61,9 +63,8 @@ impl CronTimes {
     /// The first due time after `after`, both in milliseconds since the Unix epoch. Fails if the schedule is never due.
     pub fn next_after(&self, after: u64) -> Result<u64, ScheduleError> {
         let after = Timestamp::from_millisecond(after as i64).unwrap_or_default().to_zoned(self.zone.clone());
-        let next = self.crons.iter().map(|cron| cron.find_next_occurrence(&after, false));
-        let next = next.reduce(|one, other| one.and_then(|one| other.map(|other| one.min(other))));
-        let next = next.unwrap_or(Err(CronError::EmptyPattern)).map_err(ScheduleError::NeverDue)?;
+        let next = self.crons.iter().filter_map(|cron| cron.find_next_occurrence(&after, false).ok()).min();
+        let next = next.ok_or(ScheduleError::NeverDue(CronError::TimeSearchLimitExceeded))?;
         Ok(next.timestamp().as_millisecond() as u64)
     }
 
@@ -87,8 +88,7 @@ impl CronTimes {
     }
 }
 
-/// The expression with one time of the day instead of several, for each of them; `None` if there is only one, or if they
-/// are not listed.
+/// An expression for each time of the day that `cron` lists; `None` if it lists only one, too many, or none.
 fn list_times_of_day(cron: &str) -> Option<Vec<String>> {
     let fields: Vec<&str> = cron.split_whitespace().collect();
     let (time, day) = fields.split_at_checked(fields.len().checked_sub(DAY_FIELDS)?)?;

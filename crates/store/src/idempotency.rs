@@ -2,8 +2,9 @@
 
 use flowloom_core::id::RunId;
 
-use crate::db::{DbConnection, params};
+use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
+use crate::keyed_command::check_not_started;
 use crate::store::Store;
 
 /// The `Idempotency-Key` header of a call that starts a run. Each user has keys of their own.
@@ -25,6 +26,29 @@ pub enum IdempotentStart {
     Run(RunId),
     /// The key was used for a different call.
     Conflict,
+}
+
+/// A reservation whose run has not started.
+#[derive(Clone, Debug, Default)]
+struct UnusedReservation {
+    user: String,
+    key: String,
+    run: String,
+}
+
+impl UnusedReservation {
+    /// Deletes the key, unless the run has started or the key is bound to another run by now.
+    fn delete_in(&self, db: &DbConnection) -> Result<(), StoreError> {
+        if let Some(run) = RunId::parse(&self.run) {
+            match check_not_started(db, &self.user, run) {
+                Ok(()) => {}
+                Err(StoreError::KeyBound) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        let sql = "delete from idempotency_key where user_id = $1 and key = $2";
+        db.execute_unchecked(sql, params![&self.user, &self.key])
+    }
 }
 
 impl Store {
@@ -57,29 +81,36 @@ impl Store {
         })
     }
 
-    /// Deletes the keys that were reserved before `before` and whose runs were refused, and returns how many they were. Fails
-    /// if the database cannot be read or written.
+    /// Deletes the keys that were reserved before `before` and whose runs have not started, because they were refused, and
+    /// returns how many were found. Fails if the database cannot be read or written.
     pub async fn delete_unused_reservations(&self, before: u64) -> Result<u64, StoreError> {
         if self.runs.is_some() {
             // Runs in memory have no rows.
             return Ok(0);
         }
-        let sql = "select run from idempotency_key where at < $1 and not exists (select 1 from run where run.id = idempotency_key.run) \
-                   limit $2";
-        let mut count = 0;
+        let (mut count, mut last) = (0, UnusedReservation::default());
         loop {
-            let params = params![before, DELETED_TOGETHER];
-            let unused = self.read_long_with(|db| db.query_rows(sql, params, |row| row.get::<String>(0)))?;
-            if unused.is_empty() {
-                return Ok(count);
-            }
+            let unused = self.list_unused_reservations(before, &last)?;
+            let Some(end) = unused.last() else { return Ok(count) };
+            last = end.clone();
             count += unused.len() as u64;
-            let delete = move |connection: &DbConnection| {
-                let sql = "delete from idempotency_key where run = $1 and not exists (select 1 from run where id = $1)";
-                unused.iter().try_for_each(|run| connection.execute_unchecked(sql, params![run]))
-            };
+            let delete = move |connection: &DbConnection| unused.iter().try_for_each(|one| one.delete_in(connection));
             self.writer.submit_job(Box::new(delete)).await?;
         }
+    }
+
+    /// The next reservations after `last` that were made before `before` and whose runs have not started.
+    fn list_unused_reservations(
+        &self,
+        before: u64,
+        last: &UnusedReservation,
+    ) -> Result<Vec<UnusedReservation>, StoreError> {
+        let sql = "select user_id, key, run from idempotency_key where (user_id, key) > ($1, $2) and at < $3 \
+                   and not exists (select 1 from run where run.id = idempotency_key.run) \
+                   order by user_id, key limit $4";
+        let params = params![&last.user, &last.key, before, DELETED_TOGETHER];
+        let read = |row: &DbRow<'_>| Ok(UnusedReservation { user: row.get(0)?, key: row.get(1)?, run: row.get(2)? });
+        self.read_long_with(|db| db.query_rows(sql, params, read))
     }
 
     /// The keys of a user that begin with `prefix` and under which `run` was started. Fails if the database cannot be

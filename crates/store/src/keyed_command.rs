@@ -28,18 +28,25 @@ impl KeyedCommand {
     /// Fails with `KeyBound` if the same call was faster elsewhere: it has bound the key, or has started the reserved run.
     /// Otherwise no other call is faster until this transaction ends.
     pub(crate) fn check_unused(&self, db: &DbConnection) -> Result<(), StoreError> {
-        check_still_reserved(db, &self.user, self.reserved)?;
-        let sql = "select number from run where id = $1";
-        match db.query_first(sql, params![&self.reserved.to_string()], |row| row.get::<i64>(0))? {
-            None => Ok(()),
-            Some(_) => Err(StoreError::KeyBound),
-        }
+        check_not_started(db, &self.user, self.reserved)
     }
 
     /// Binds the key to the run, in the transaction that stores the command.
     pub(crate) fn bind_key(&self, db: &DbConnection) -> Result<(), StoreError> {
         let sql = "update idempotency_key set run = $1 where user_id = $2 and key = $3";
         db.execute_unchecked(sql, params![&self.run.to_string(), &self.user, &self.key])
+    }
+}
+
+/// Locks the idempotency key of a user that is reserved for a run. Fails with `KeyBound` if the key is not reserved for it
+/// any more, or if the run has started. Otherwise it does not start until this transaction ends.
+pub(crate) fn check_not_started(db: &DbConnection, user: &str, reserved: RunId) -> Result<(), StoreError> {
+    check_still_reserved(db, user, reserved)?;
+    // A statement of its own sees a run that was stored while this transaction waited for the lock.
+    let sql = "select number from run where id = $1";
+    match db.query_first(sql, params![&reserved.to_string()], |row| row.get::<i64>(0))? {
+        None => Ok(()),
+        Some(_) => Err(StoreError::KeyBound),
     }
 }
 

@@ -152,9 +152,9 @@ impl RunService {
         // Calls that come at the same time wait for the first of them, and then find its run.
         let _lock = self.starting.acquire_lock(&call.user, key).await;
         let request = Hash::of_bytes(request.as_bytes()).to_string();
-        let id = RunId(uuid::Uuid::now_v7());
+        let new = RunId(uuid::Uuid::now_v7());
         let key = StartKey { user: &call.user, key };
-        let start = self.stored.store.reserve_start(key, &request, id, SystemClock.now_ms()).await;
+        let start = self.stored.store.reserve_start(key, &request, new, SystemClock.now_ms()).await;
         let id = match start.map_err(AppError::from)? {
             IdempotentStart::Run(id) if self.has_started(id) => return Ok(self.find_call_result(key, id)?),
             IdempotentStart::Run(id) => id,
