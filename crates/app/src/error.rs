@@ -12,6 +12,7 @@ use crate::blocks::BlockError;
 use crate::config::error::ConfigError;
 use crate::definitions::error::DefinitionError;
 use crate::keys::{InvalidKey, UnknownScope};
+use crate::runs::client_calls::NotAnAnswer;
 use crate::runs::fork_error::{ForkError, NotOwnStep};
 use crate::runs::inputs::InvalidBudget;
 use crate::runs::open_steps::NoOpenStep;
@@ -42,6 +43,9 @@ pub enum AppError {
     /// A step to begin at belongs to a child run.
     #[error(transparent)]
     NotOwnStep(#[from] NotOwnStep),
+    /// A message does not answer what the run asks.
+    #[error(transparent)]
+    NotAnAnswer(#[from] NotAnAnswer),
     /// No step waits for the command.
     #[error(transparent)]
     NoOpenStep(#[from] NoOpenStep),
@@ -152,6 +156,7 @@ impl AppError {
             AppError::Run(error) => error.code(),
             AppError::Fork(error) => error.code(),
             AppError::NoOpenStep(_) | AppError::NotOwnStep(_) | AppError::RunKept { .. } => Code::NothingToDo,
+            AppError::NotAnAnswer(error) => error.code(),
             AppError::Tool(error) => error.code(),
             AppError::Schedule(_) => Code::ScheduleInvalid,
             AppError::NotRepeatable { .. } => Code::TestInvalid,

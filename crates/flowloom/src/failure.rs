@@ -7,6 +7,7 @@ use flowloom_app::definitions::source::LoadedDefinition;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::UnknownScope;
 use flowloom_app::runs::inputs::InvalidBudget;
+use flowloom_app::runs::client_calls::NotAnAnswer;
 use flowloom_app::runs::open_steps::NoOpenStep;
 use flowloom_app::schedule_error::ScheduleError;
 use flowloom_app::times::InvalidTime;
@@ -163,6 +164,7 @@ command_error_from!(
     InvalidBudget,
     JournalError,
     NoOpenStep,
+    NotAnAnswer,
     RunError,
     ScheduleError,
     StepFailure,

@@ -263,3 +263,42 @@ fn every_example_can_be_drawn() {
         }
     }
 }
+
+#[test]
+fn a_message_answers_the_turn_that_waits() {
+    let place = Workspace::new("");
+    let model = write_script(&place, json!([route_to("human_handoff"), end_with("Glad to help.")]));
+    let graph = example_path_text("graph/helpdesk.json");
+    let chat = |message: &str, more: &[&str]| {
+        place.run(&[&["chat", &graph, "--model", &model, "-m", message, "--json"], more].concat())
+    };
+    assert_eq!(exit_code(&chat("I want to sue you", &[])), 4);
+    // A scripted list of answers starts from the beginning in each process.
+    write_script(&place, json!([end_with("Glad to help.")]));
+    let answered = chat("We call back", &[]);
+    assert_eq!(exit_code(&answered), 0, "{}", support::stderr_text(&answered));
+    assert!(support::stderr_text(&answered).contains("the conversation waits for an answer: "));
+    let output: serde_json::Value = serde_json::from_slice(&answered.stdout).expect("JSON");
+    let texts: Vec<_> = output["result"]["messages"].as_array().expect("a list").iter().map(|m| &m["content"]).collect();
+    assert_eq!(texts, ["I want to sue you", "We call back", "Glad to help."]);
+    let (_, runs) = place.run_json(&["runs"]);
+    assert_eq!(runs.as_array().expect("a list").len(), 1, "{runs}");
+}
+
+#[test]
+fn a_new_conversation_cancels_the_turn_that_waits() {
+    let place = Workspace::new("");
+    let model = write_script(&place, json!([route_to("human_handoff")]));
+    let graph = example_path_text("graph/helpdesk.json");
+    let chat = |message: &str, more: &[&str]| {
+        place.run(&[&["chat", &graph, "--model", &model, "-m", message, "--json"], more].concat())
+    };
+    assert_eq!(exit_code(&chat("I want to sue you", &[])), 4);
+    write_script(&place, json!([end_with("Hello.")]));
+    let started = chat("hello", &["--new"]);
+    assert_eq!(exit_code(&started), 0, "{}", support::stderr_text(&started));
+    let (_, runs) = place.run_json(&["runs"]);
+    let statuses: Vec<_> = runs.as_array().expect("a list").iter().map(|run| &run["status"]).collect();
+    assert_eq!(statuses, ["succeeded", "cancelled"]);
+    assert_eq!(exit_code(&chat("and more", &[])), 0);
+}

@@ -49,6 +49,16 @@ fn call_tool(server: &RunningServer, headers: &[&str], params: Value) -> Value {
     send_request(server, headers, "tools/call", params).json()
 }
 
+/// Opens a session. Returns the header that names it.
+fn open_session(server: &RunningServer, headers: &[&str]) -> String {
+    let hands =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    let headers = [&[JSON_CONTENT_TYPE, ACCEPT_BOTH], headers].concat();
+    let started = server.send_and_read("POST", "/mcp", &headers, &build_request("initialize", hands).to_string());
+    let session = started.head.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
+    format!("Mcp-Session-Id: {}", session.unwrap_or_else(|| panic!("{started:?}")))
+}
+
 fn create_key(place: &Workspace, arguments: &[&str]) -> String {
     let made = place.run(&[&["keys", "create", "--name", "k"], arguments].concat());
     format!("Authorization: Bearer {}", String::from_utf8_lossy(&made.stdout).trim())
@@ -257,23 +267,34 @@ fn a_session_belongs_to_its_key() {
     let (ann, bob) = (create_key(&place, &["--user", "ann"]), create_key(&place, &["--user", "bob"]));
     let reading = create_key(&place, &["--user", "ann", "--scopes", "read"]);
     let server = RunningServer::start(&place, &[]);
-    let hands =
-        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-    let started = server.send_and_read(
-        "POST",
-        "/mcp",
-        &[JSON_CONTENT_TYPE, ACCEPT_BOTH, &ann],
-        &build_request("initialize", hands).to_string(),
-    );
-    let session = started.head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).expect("a session");
-    let session = format!("Mcp-Session-Id: {session}");
+    let session = open_session(&server, &[&ann]);
     let list = build_request("tools/list", json!({})).to_string();
     let of = |key: &str| server.send_and_read("POST", "/mcp", &[JSON_CONTENT_TYPE, ACCEPT_BOTH, key, &session], &list);
     assert_eq!([of(&bob).status, of(&reading).status], [404, 404]);
-    assert!(of(&ann).body.contains("\"name\":\"hello\""), "{started:?}");
+    assert!(of(&ann).body.contains("\"name\":\"hello\""));
     assert_eq!(server.send_and_read("DELETE", "/mcp", &[ACCEPT_BOTH, &bob, &session], "").status, 404);
     assert_eq!(server.send_and_read("DELETE", "/mcp", &[ACCEPT_BOTH, &ann, &session], "").status, 204);
     assert_eq!(of(&ann).status, 404);
+}
+
+#[test]
+fn the_end_of_a_session_cancels_its_runs() {
+    let slow = TestServer::start();
+    let place = Workspace::with_hello(&slow.egress_config());
+    place.write("flow.json", &two_calls_flow(&slow, "GET", "/slow"));
+    let server = RunningServer::start(&place, &[]);
+    let session = open_session(&server, &[]);
+    let call = build_request("tools/call", json!({"name": "two_calls", "arguments": {}})).to_string();
+    let connection = server.send("POST", "/mcp", &[JSON_CONTENT_TYPE, ACCEPT_BOTH, &session], &call);
+    slow.wait_for_requests("/slow", 1);
+    assert_eq!(server.send_and_read("DELETE", "/mcp", &[ACCEPT_BOTH, &session], "").status, 204);
+    drop(connection);
+    let runs = server.get("/api/v1/runs").json();
+    let run = runs["items"][0]["run_id"].as_str().unwrap_or_else(|| panic!("{runs}"));
+    let last =
+        server.stream(&format!("/api/v1/runs/{run}/events"), &[]).filter(|line| line.starts_with("data:")).last();
+    assert!(last.as_deref().is_some_and(|last| last.contains("\"status\":\"cancelled\"")), "{last:?}");
+    assert_eq!(slow.request_count("/slow"), 1);
 }
 
 #[test]

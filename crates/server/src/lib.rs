@@ -9,7 +9,6 @@ mod body_budget;
 mod bounded_list;
 mod caller;
 mod caller_info;
-mod client_calls;
 mod compat;
 mod cors;
 mod definitions;

@@ -7,6 +7,7 @@ use flowloom_app::blocks::BlockError;
 use flowloom_app::definitions::error::DefinitionError;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::UnknownScope;
+use flowloom_app::runs::client_calls::NotAnAnswer;
 use flowloom_app::runs::open_steps::NoOpenStep;
 use flowloom_app::schedule_error::ScheduleError;
 use flowloom_core::code::Code;
@@ -171,6 +172,7 @@ problem_from!(
     DefinitionError,
     JournalError,
     NoOpenStep,
+    NotAnAnswer,
     RunError,
     ScheduleError,
     StepFailure,

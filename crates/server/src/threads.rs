@@ -13,30 +13,29 @@ use flowloom_app::definitions::catalog::CatalogEntry;
 use flowloom_app::definitions::stored::is_definition_id;
 use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
+use flowloom_app::runs::client_calls::read_user_answer;
 use flowloom_app::runs::commands::{DECISION_TIMEOUT, new_command};
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::stored::LoadedRun;
 use flowloom_app::runs::supervisor::ActiveRun;
-use flowloom_app::runs::turns::ThreadTurn;
+use flowloom_app::runs::turns::{ThreadTurn, find_waiting_turn, list_open_turns};
 use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::id::RunId;
-use flowloom_core::status::Status;
 use flowloom_core::value::{Blob, Map, Value};
 use flowloom_formats::present_stored_messages;
 use flowloom_runtime::command::CommandAction;
 use flowloom_runtime::journal::{Journal as _, thread_namespace};
-use flowloom_store::{Actor, RunFilter, RunRow, Store};
+use flowloom_store::{Actor, Store};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::blocking::run_reading;
+use crate::blocking::{run_blocking, run_reading};
 use crate::body::JsonObject;
 use crate::bounded_list::BoundedList;
 use crate::caller::Caller;
-use crate::client_calls::read_user_answer;
 use crate::definitions::change::OwnerQuery;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem, ProblemDocument};
@@ -44,9 +43,6 @@ use crate::runs::answer::{WaitQuery, name_started_run, open_run, respond_with_ru
 use crate::runs::run_schema::RunSchema;
 use crate::runs::start::StartContext;
 use crate::state::{RunHost, Server};
-
-/// Maximum number of turns of a thread that are read for one request. A thread rarely has more than one that has not ended.
-const MAX_OPEN_TURNS: u32 = 100;
 
 /// The routes of conversations.
 pub(crate) fn routes() -> OpenApiRouter<Server> {
@@ -239,40 +235,22 @@ pub(crate) async fn send_message(
 
 /// The run of a thread that waits for an answer.
 pub(crate) async fn find_waiting_run(host: &Arc<RunHost>, user: &str, key: &str) -> ApiResult<Option<RunId>> {
-    if list_turns(host, user, key, Status::Interrupted).await?.iter().any(|row| row.is_left) {
-        // It has an answer, and waits for a server with its configuration.
-        return Err(AppError::ThreadBusy.into());
-    }
-    let rows = list_turns(host, user, key, Status::Waiting).await?;
-    let Some(row) = rows.first() else { return Ok(None) };
+    let (store, whose, thread) = (host.app.store.clone(), user.to_owned(), key.to_owned());
+    let find = move || find_waiting_turn(&store, &whose, &thread);
+    let Some(run) = run_blocking(find).await?? else { return Ok(None) };
     // A run that waits for a time has no question.
-    let state = open_run(&host.app.runs, row.id).await?.state();
-    Ok(state.open_steps().any(|step| step.question.is_some()).then_some(row.id))
-}
-
-/// The newest turns of a thread that have a status.
-async fn list_turns(host: &Arc<RunHost>, user: &str, key: &str, status: Status) -> ApiResult<Vec<RunRow>> {
-    let filter = RunFilter {
-        user: Some(user.to_owned()),
-        thread_key: Some(key.to_owned()),
-        status: Some(status.name().to_owned()),
-        limit: MAX_OPEN_TURNS,
-        ..RunFilter::default()
-    };
-    let shared = host.clone();
-    Ok(crate::blocking::run_blocking(move || shared.app.store.list_runs_matching(&filter)).await??)
+    let state = open_run(&host.app.runs, run).await?.state();
+    Ok(state.open_steps().any(|step| step.question.is_some()).then_some(run))
 }
 
 /// Cancels the turns of a thread that wait for a person: the caller replaces their messages.
 async fn cancel_open_turns(host: &Arc<RunHost>, user: &str, key: &str) -> ApiResult<()> {
-    for status in [Status::Waiting, Status::Uncertain, Status::Quarantined, Status::Interrupted] {
-        let is_open = |row: &RunRow| row.is_left || status != Status::Interrupted;
-        for row in list_turns(host, user, key, status).await?.into_iter().filter(is_open) {
-            let command = new_command(None, user, CommandAction::Cancel {});
-            let by = Actor { user: Some(user.to_owned()), source: "conversation".to_owned(), ..Actor::default() };
-            let opened = open_run(&host.app.runs, row.id).await?;
-            host.service.send_command(opened, command, &by, DECISION_TIMEOUT).await?;
-        }
+    let (store, whose, thread) = (host.app.store.clone(), user.to_owned(), key.to_owned());
+    for run in run_blocking(move || list_open_turns(&store, &whose, &thread)).await?? {
+        let command = new_command(None, user, CommandAction::Cancel {});
+        let by = Actor { user: Some(user.to_owned()), source: "conversation".to_owned(), ..Actor::default() };
+        let opened = open_run(&host.app.runs, run).await?;
+        host.service.send_command(opened, command, &by, DECISION_TIMEOUT).await?;
     }
     Ok(())
 }

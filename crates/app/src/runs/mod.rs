@@ -1,6 +1,7 @@
 //! Runs: started, watched, driven and summarised.
 
 pub mod child_runs;
+pub mod client_calls;
 pub mod commands;
 mod deletion;
 pub mod details;

@@ -9,6 +9,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::json::parse_value;
 use flowloom_core::status::Status;
 use flowloom_runtime::journal::thread_namespace;
+use flowloom_store::{RunFilter, RunRow, Store, StoreError};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
@@ -16,6 +17,41 @@ use super::finished::read_outcome;
 use super::supervisor::RunSupervisor;
 use crate::error::AppError;
 use crate::runs::stored::StoredRuns;
+
+/// Maximum number of turns of a thread that are read for one request. A thread rarely has more than one that has not ended.
+const MAX_OPEN_TURNS: u32 = 100;
+
+/// The newest turns of a thread that have a status. Fails if the database cannot be read.
+fn list_turns(store: &Store, user: &str, key: &str, status: Status) -> Result<Vec<RunRow>, StoreError> {
+    store.list_runs_matching(&RunFilter {
+        user: Some(user.to_owned()),
+        thread_key: Some(key.to_owned()),
+        status: Some(status.name().to_owned()),
+        project: store.project(),
+        limit: MAX_OPEN_TURNS,
+        ..RunFilter::default()
+    })
+}
+
+/// The turn of a thread that waits for a person or for a time. Fails with `ThreadBusy` if a turn has an answer, and waits
+/// for a process with its configuration.
+pub fn find_waiting_turn(store: &Store, user: &str, key: &str) -> Result<Option<RunId>, AppError> {
+    if list_turns(store, user, key, Status::Interrupted)?.iter().any(|row| row.is_left) {
+        return Err(AppError::ThreadBusy);
+    }
+    Ok(list_turns(store, user, key, Status::Waiting)?.first().map(|row| row.id))
+}
+
+/// The turns of a thread that wait or need a decision: a caller that replaces their messages cancels them. Fails if the
+/// database cannot be read.
+pub fn list_open_turns(store: &Store, user: &str, key: &str) -> Result<Vec<RunId>, StoreError> {
+    let mut turns = Vec::new();
+    for status in [Status::Waiting, Status::Uncertain, Status::Quarantined, Status::Interrupted] {
+        let is_open = |row: &RunRow| row.is_left || status != Status::Interrupted;
+        turns.extend(list_turns(store, user, key, status)?.into_iter().filter(is_open).map(|row| row.id));
+    }
+    Ok(turns)
+}
 
 /// The threads with a turn in progress, by user and memory key.
 pub struct BusyThreads {

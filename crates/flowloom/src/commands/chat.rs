@@ -10,15 +10,19 @@ use flowloom_app::definitions::find::{find_definition, name_conversation};
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_app::engines::App;
+use flowloom_app::error::AppError;
+use flowloom_app::runs::client_calls::read_user_answer;
 use flowloom_app::runs::commands::new_command;
-use flowloom_app::runs::inputs::parse_answer as read_answer;
 use flowloom_app::runs::start::{PreparedDefinition, StartRun};
 use flowloom_app::runs::stored::LoadedRun;
 use flowloom_app::runs::trigger::TriggerKind;
+use flowloom_app::runs::turns::{find_waiting_turn, list_open_turns};
 use flowloom_app::tools::agents;
 use flowloom_app::wiring;
 use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
+use flowloom_core::id::RunId;
+use flowloom_core::plan::Plan;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::{StopFlag, agent, render_result};
@@ -28,10 +32,12 @@ use flowloom_runtime::{Run, RunOutcome};
 
 use super::display::{OnInterrupt, RunDisplay};
 use super::plan_models::check_needs;
+use super::resume::cancel_opened;
 use super::run::{choose_models, report_refused};
-use super::send::{Delivery, send_command};
+use super::send::{Delivery, describe_stored, send_command};
 use crate::cli::{AgentArgs, ChatArgs, Global, OutputArgs, TalkArgs};
 use crate::failure::{CommandError, CommandResult};
+use crate::hint;
 use crate::stop;
 use crate::terminal::diagnostics;
 
@@ -111,49 +117,51 @@ fn report_unusable(catalog: &Catalog, user: &str) -> Result<(), CommandError> {
     Ok(())
 }
 
+/// A turn that this process drove until it ended or waits.
+struct DrivenTurn {
+    plan: Arc<Plan>,
+    outcome: RunOutcome,
+    exit: u8,
+}
+
 impl ChatSession<'_> {
     async fn run_turns(&self) -> CommandResult {
         check_needs(&self.app, &self.workflow.parse_bundle()?, &self.workflow.plan)?;
-        let user = thread_namespace(&self.app.store.owner_of(&self.talk.user));
-        let stored = if self.talk.new { None } else { self.app.store.read_memory(&user, &self.thread).await? };
-        let mut messages = stored.unwrap_or_else(|| Value::list(Vec::new()));
-        let count = messages.as_list().map_or(0, <[Value]>::len);
+        let mut waiting = self.open_conversation().await?;
+        let mut messages = if self.talk.new { None } else { self.read_messages().await? };
+        let count = messages.as_ref().and_then(Value::as_list).map_or(0, <[Value]>::len);
         if count > 0 {
             eprintln!("continuing with {count} messages; start a new conversation with --new");
         }
         let mut source = MessageSource::new(self.talk.message.clone());
-        let (mut waiting, mut exit): (Option<RunOutcome>, u8) = (None, 0);
+        let mut exit = 0;
         while let Some(line) = source.next_message() {
             let turn = match waiting.take() {
-                Some(before) => match self.answer_question(&before, &line).await {
-                    Err(error) if error.code == Code::AnswerInvalid => {
+                Some(run) => match self.answer_question(run, &line).await {
+                    // A person can correct the answer; what a script sends next is no correction.
+                    Err(error) if error.code == Code::AnswerInvalid && source.is_prompt() => {
                         eprintln!("{}", error.message);
-                        waiting = Some(before);
+                        waiting = Some(run);
                         continue;
                     }
                     turn => turn?,
                 },
-                None => self.run_turn(&messages, &line).await?,
+                None => Some(self.run_turn(messages.clone(), &line).await?),
             };
-            let Some((outcome, of_turn)) = turn else { return Ok(0) };
+            let Some(DrivenTurn { plan, outcome, exit: of_turn }) = turn else { return Ok(0) };
             exit = of_turn;
-            if let Some(new_messages) =
-                render_result(&self.workflow.plan, &outcome.state, &outcome.env).result.get("messages")
-            {
-                messages = new_messages.clone();
-            }
-            // The final event of a finished run stores the messages; a waiting run has no final event yet.
-            if outcome.state.status == Status::Waiting {
-                let write = MemoryWrite { key: self.thread.clone(), value: Some(messages.clone()) };
-                self.app.store.write_memory(user.clone(), vec![write]).await?;
+            if let Some(new_messages) = render_result(&plan, &outcome.state, &outcome.env).result.get("messages") {
+                messages = Some(new_messages.clone());
             }
             match outcome.state.status {
-                Status::Waiting => waiting = Some(outcome),
-                // Only stored messages belong to the conversation.
-                Status::Cancelled if source.is_prompt() => {
-                    let stored = self.app.store.read_memory(&user, &self.thread).await?;
-                    messages = stored.unwrap_or_else(|| Value::list(Vec::new()));
+                Status::Waiting => {
+                    // The final event of a finished run stores the messages; a waiting run has no final event yet.
+                    let write = MemoryWrite { key: self.thread.clone(), value: messages.clone() };
+                    self.app.store.write_memory(self.memory_namespace(), vec![write]).await?;
+                    waiting = Some(outcome.id);
                 }
+                // Only stored messages belong to the conversation.
+                Status::Cancelled if source.is_prompt() => messages = self.read_messages().await?,
                 Status::Cancelled => return Ok(stop::EXIT_CODE),
                 _ => {}
             }
@@ -162,22 +170,51 @@ impl ChatSession<'_> {
         Ok(if self.talk.message.is_some() { exit } else { 0 })
     }
 
+    fn memory_namespace(&self) -> String {
+        thread_namespace(&self.app.store.owner_of(&self.talk.user))
+    }
+
+    /// The stored messages of the conversation.
+    async fn read_messages(&self) -> Result<Option<Value>, CommandError> {
+        Ok(self.app.store.read_memory(&self.memory_namespace(), &self.thread).await?)
+    }
+
+    /// The turn that waits for an answer, with its question printed: the next message is the answer. A new conversation
+    /// cancels the turns that wait or need a decision.
+    async fn open_conversation(&self) -> Result<Option<RunId>, CommandError> {
+        let (app, user) = (&self.app, &self.talk.user);
+        if self.talk.new {
+            for run in list_open_turns(&app.store, user, &self.thread)? {
+                let opened = app.runs.open_run_by_id(run).await?;
+                cancel_opened(app, &opened, user).await?;
+                eprintln!("cancelled {run}, a turn of the conversation before");
+            }
+            return Ok(None);
+        }
+        let Some(run) = find_waiting_turn(&app.store, user, &self.thread)? else { return Ok(None) };
+        let state = app.runs.open_run_by_id(run).await?.state();
+        let Some(question) = state.open_steps().find_map(|step| step.question) else { return Ok(None) };
+        eprintln!("the conversation waits for an answer: {}", question.question);
+        Ok(Some(run))
+    }
+
     /// Runs one turn of the conversation.
-    async fn run_turn(&self, messages: &Value, text: &str) -> Result<Option<(RunOutcome, u8)>, CommandError> {
+    async fn run_turn(&self, messages: Option<Value>, text: &str) -> Result<DrivenTurn, CommandError> {
         let is_agent = self.workflow.plan.format == agent::FORMAT;
         let text = if is_agent { agents::strip_mention(text) } else { text };
-        let inputs = Value::map([("messages", messages.clone()), ("message", text.into())]);
+        let messages = messages.unwrap_or_else(|| Value::list(Vec::new()));
+        let inputs = Value::map([("messages", messages), ("message", text.into())]);
         let limits = self.app.config.limits.narrow_to(&self.workflow.plan.limits);
         let start = StartRun {
             thread: Some(self.thread.clone()),
             trigger: Some(TriggerKind::Terminal.to_trigger()),
             ..StartRun::new(&self.workflow, inputs, &self.talk.user, limits)
         };
-        let (plan, display) = (&self.workflow.plan, self.open_display());
+        let (plan, display) = (self.workflow.plan.clone(), self.open_display());
         let run = start.start(&self.app.store)?.run;
-        let outcome = display.drive_run(plan, &Value::Null, run).await?;
-        let exit = display.print_outcome(plan, &outcome);
-        Ok(Some((outcome, exit)))
+        let outcome = display.drive_run(&plan, &Value::Null, run).await?;
+        let exit = display.print_outcome(&plan, &outcome);
+        Ok(DrivenTurn { plan, outcome, exit })
     }
 
     fn open_display(&self) -> RunDisplay<'_> {
@@ -186,21 +223,26 @@ impl ChatSession<'_> {
         RunDisplay::new(self.global, &self.app, &self.output).with_interrupt(on_interrupt)
     }
 
-    /// Answers the question of a waiting run and drives the run.
-    async fn answer_question(&self, before: &RunOutcome, text: &str) -> Result<Option<(RunOutcome, u8)>, CommandError> {
-        let open = before.state.open_steps().find_map(|step| Some((step.path, step.question?)));
-        let Some((path, question)) = open else { return Ok(None) };
-        let action = CommandAction::Answer { path, value: read_answer(question, text) };
-        let command = new_command(None, &self.talk.user, action);
-        let opened = self.app.runs.open_run_by_id(before.id).await?;
+    /// Answers the question of a waiting run and drives the run; `None` if another process drives it.
+    async fn answer_question(&self, run: RunId, text: &str) -> Result<Option<DrivenTurn>, CommandError> {
+        let opened = self.app.runs.open_run_by_id(run).await?;
+        let Some((path, value)) = read_user_answer(run, &opened.plan, &opened.state(), text)? else {
+            return Err(AppError::ThreadBusy.into());
+        };
+        let command = new_command(None, &self.talk.user, CommandAction::Answer { path, value });
         let display = self.open_display();
         let drive = async |run: Run, loaded: &LoadedRun| display.drive_loaded(run, loaded).await;
         match send_command(&self.app, &opened, command, drive).await? {
             Delivery::Driven(driven) => {
                 let exit = display.print_outcome(&driven.plan, &driven.outcome);
-                Ok(Some((driven.outcome, exit)))
+                Ok(Some(DrivenTurn { plan: driven.plan, outcome: driven.outcome, exit }))
             }
-            Delivery::Applied | Delivery::Stored => Ok(None),
+            Delivery::Applied => {
+                let follow = hint::command_line(&format!("show {run} --follow"));
+                eprintln!("applied by the worker of the run; follow it with {follow}");
+                Ok(None)
+            }
+            Delivery::Stored => Err(describe_stored(run)),
         }
     }
 }

@@ -92,6 +92,15 @@ pub(crate) async fn retry_run(global: &Global, arguments: RetryArgs) -> CommandR
     send_and_report(global, &app, &opened, new_command(None, "retry", action), false, &arguments.output).await
 }
 
+/// Cancels a run that has not ended, and its child runs, on behalf of `sender`.
+pub(super) async fn cancel_opened(app: &App, opened: &LoadedRun, sender: &str) -> Result<(), CommandError> {
+    let command = new_command(None, sender, CommandAction::Cancel {});
+    if matches!(send_command(app, opened, command, drive_silently).await?, Delivery::Stored) {
+        return Err(describe_stored(opened.id));
+    }
+    Ok(app.runs.end_child_runs(opened.id).await?)
+}
+
 pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {
     let app = global.open_existing()?;
     let opened = app.runs.open_run(name).await?;
@@ -100,11 +109,7 @@ pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {
         let message = format!("the run {id} has already ended");
         return Err(CommandError::new(Code::NothingToDo, message));
     }
-    let command = new_command(None, "cancel", CommandAction::Cancel {});
-    if matches!(send_command(&app, &opened, command, drive_silently).await?, Delivery::Stored) {
-        return Err(describe_stored(id));
-    }
-    app.runs.end_child_runs(id).await?;
+    cancel_opened(&app, &opened, "cancel").await?;
     if !global.json {
         println!("cancelled {id}");
     } else {

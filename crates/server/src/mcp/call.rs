@@ -29,6 +29,7 @@ use rmcp::service::RequestContext;
 
 use super::SESSION_HEADER;
 use super::elicitation::{self, OpenQuestion};
+use super::http::McpSessionEnd;
 use super::progress::ProgressReporter;
 use super::result::RunSnapshot;
 use crate::caller::Caller;
@@ -46,6 +47,7 @@ pub(crate) struct ToolCallHandler<'a> {
     pub(crate) host: &'a Arc<RunHost>,
     pub(crate) caller: Caller,
     pub(crate) headers: HeaderMap,
+    pub(super) session_end: McpSessionEnd,
     pub(crate) tool: ToolDescriptor,
     /// The conversation of the call, if the workflow is a conversation.
     pub(crate) thread: Option<String>,
@@ -152,7 +154,7 @@ impl ToolCallHandler<'_> {
         for question in questions {
             let elicited = self.context.peer.create_elicitation(question.to_params());
             let answer = tokio::select! {
-                () = self.context.ct.cancelled() => return Err(self.cancel_run(id).await),
+                () = self.wait_for_cancel() => return Err(self.cancel_run(id).await),
                 answer = elicited => answer,
                 never = self.keep_session_alive() => match never {},
             };
@@ -182,14 +184,14 @@ impl ToolCallHandler<'_> {
         let ended = loop {
             let update = tokio::select! {
                 biased;
-                () = self.context.ct.cancelled() => return Err(self.cancel_run(id).await),
+                () = self.wait_for_cancel() => return Err(self.cancel_run(id).await),
                 update = progress.next_notification() => update,
                 ended = &mut over => break ended,
                 never = &mut pings => match never {},
             };
             // Progress must be sent before the result of the call.
             tokio::select! {
-                () = self.context.ct.cancelled() => return Err(self.cancel_run(id).await),
+                () = self.wait_for_cancel() => return Err(self.cancel_run(id).await),
                 // A disconnected client is noticed by the cancellation token.
                 _ = self.context.peer.notify_progress(update) => {}
             }
@@ -214,6 +216,14 @@ impl ToolCallHandler<'_> {
     async fn read_response(&self, run: Option<&str>) -> ApiResult<CallToolResponse> {
         let id = self.find_own_run(run.unwrap_or_default()).await?;
         Ok(self.read_snapshot(id).await?.to_result(self.thread.as_deref()).into())
+    }
+
+    /// Resolves when the call is cancelled, or when its session ends.
+    async fn wait_for_cancel(&self) {
+        tokio::select! {
+            () = self.context.ct.cancelled() => {}
+            () = self.session_end.0.cancelled() => {}
+        }
     }
 
     /// Cancels the run of a cancelled call. A stopping program leaves the run to the next start.

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{Method, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, any};
 use flowloom_core::code::Code;
 use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
 
 use super::envelope::{read_method, read_requested_version};
 use super::transport::{McpTransports, session_id};
@@ -44,18 +45,29 @@ struct McpEndpoint {
 /// The owner of sessions.
 #[derive(Default)]
 struct SessionOwners {
-    /// The owners of the open sessions, by session id.
-    open: HashMap<String, SessionOwner>,
+    /// The open sessions, by id.
+    open: HashMap<String, OpenSession>,
     /// The owners of the sessions that are being opened.
     opening: Vec<SessionOwner>,
 }
 
 impl SessionOwners {
     fn count_sessions(&self, user: &Option<String>) -> SessionCounts {
-        let all = || self.open.values().chain(&self.opening);
+        let all = || self.open.values().map(|session| &session.owner).chain(&self.opening);
         SessionCounts { all: all().count(), own: all().filter(|owner| owner.user == *user).count() }
     }
 }
+
+/// An open session.
+struct OpenSession {
+    owner: SessionOwner,
+    /// Cancelled when the client ends the session. The protocol's library cancels its calls only after some seconds.
+    end: McpSessionEnd,
+}
+
+/// The end of the session of a request; an extension of the request. A request without a session has one that never ends.
+#[derive(Clone, Default)]
+pub(super) struct McpSessionEnd(pub(super) CancellationToken);
 
 /// The numbers of all sessions and of those of one user.
 struct SessionCounts {
@@ -102,11 +114,7 @@ pub(crate) fn mcp_route(server: &Server) -> MethodRouter<Server> {
 impl McpEndpoint {
     async fn handle(&self, server: &Server, caller: Caller, request: Request) -> ApiResult<Response> {
         let owner = SessionOwner::of_caller(&caller);
-        if let Some(id) = session_id(request.headers())
-            && self.owners.lock().open.get(&id).is_some_and(|opened_by| *opened_by != owner)
-        {
-            return Err(Problem::not_found("session", &id));
-        }
+        let session_end = self.find_session_end(request.headers(), &owner)?;
         let (mut parts, body) = request.into_parts();
         // Read with the time-out of all request bodies.
         let text = read_json_text(server, Request::from_parts(parts.clone(), body)).await?;
@@ -122,18 +130,30 @@ impl McpEndpoint {
             }
         }
         parts.extensions.insert(caller);
+        parts.extensions.insert(session_end.clone());
         let ends_session = parts.method == Method::DELETE;
         let transport = self.transports.find_transport(&parts.headers, version.as_deref()).await;
         let mut answer = transport.handle_request(Request::from_parts(parts, Body::from(text))).await;
-        // The session has ended already. Clients take 202 for a failure.
         if ends_session && answer.status() == StatusCode::ACCEPTED {
+            session_end.0.cancel();
+            // The session has ended already. Clients take 202 for a failure.
             *answer.status_mut() = StatusCode::NO_CONTENT;
         }
         if let Some(id) = session_id(answer.headers()) {
-            self.owners.lock().open.insert(id, owner);
+            self.owners.lock().open.entry(id).or_insert_with(|| OpenSession { owner, end: McpSessionEnd::default() });
         }
         drop(opening);
         to_problem(answer).await
+    }
+
+    /// The end of the session that the headers name. Fails with `NotThere` if it belongs to another caller.
+    fn find_session_end(&self, headers: &HeaderMap, owner: &SessionOwner) -> ApiResult<McpSessionEnd> {
+        let Some(id) = session_id(headers) else { return Ok(McpSessionEnd::default()) };
+        match self.owners.lock().open.get(&id) {
+            Some(session) if session.owner != *owner => Err(Problem::not_found("session", &id)),
+            Some(session) => Ok(session.end.clone()),
+            None => Ok(McpSessionEnd::default()),
+        }
     }
 
     /// Reserves a place for a session. Fails with `TooManyCalls` if it would exceed a limit. All callers without a user, such

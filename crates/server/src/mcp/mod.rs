@@ -35,6 +35,7 @@ use crate::problem::{ApiResult, Problem};
 use crate::runs::start::idempotency_key;
 use crate::state::RunHost;
 use call::ToolCallHandler;
+use http::McpSessionEnd;
 
 /// Instructions for models that use the tools.
 const SERVER_INSTRUCTIONS: &str =
@@ -53,6 +54,13 @@ pub(crate) struct McpHandler {
     local_client: Option<LocalClient>,
 }
 
+/// Who sends a request, and how.
+struct RequestOrigin {
+    caller: Caller,
+    headers: HeaderMap,
+    session_end: McpSessionEnd,
+}
+
 /// The only client of a process on stdio.
 struct LocalClient {
     caller: Caller,
@@ -61,14 +69,19 @@ struct LocalClient {
 }
 
 impl McpHandler {
-    /// The caller and the headers of a request.
-    fn find_caller(&self, context: &RequestContext<RoleServer>) -> Result<(Caller, HeaderMap), ErrorData> {
+    /// Who sends a request. Fails if nobody authenticated it.
+    fn find_origin(&self, context: &RequestContext<RoleServer>) -> Result<RequestOrigin, ErrorData> {
         if let Some(alone) = &self.local_client {
-            return Ok((alone.caller.clone(), HeaderMap::new()));
+            let (caller, headers) = (alone.caller.clone(), HeaderMap::new());
+            return Ok(RequestOrigin { caller, headers, session_end: McpSessionEnd::default() });
         }
-        let parts = context.extensions.get::<Parts>();
-        let caller = parts.and_then(|parts| Some((parts.extensions.get::<Caller>()?.clone(), parts.headers.clone())));
-        caller.ok_or_else(|| ErrorData::internal_error("the request has no authenticated caller", None))
+        let read = |parts: &Parts| {
+            let caller = parts.extensions.get::<Caller>()?.clone();
+            let session_end = parts.extensions.get::<McpSessionEnd>().cloned().unwrap_or_default();
+            Some(RequestOrigin { caller, headers: parts.headers.clone(), session_end })
+        };
+        let origin = context.extensions.get::<Parts>().and_then(read);
+        origin.ok_or_else(|| ErrorData::internal_error("the request has no authenticated caller", None))
     }
 
     /// The tools available to the caller.
@@ -114,7 +127,7 @@ impl ServerHandler for McpHandler {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let (caller, _) = self.find_caller(&context)?;
+        let RequestOrigin { caller, .. } = self.find_origin(&context)?;
         caller.require_scope(Scope::Read).map_err(to_protocol_error)?;
         let work = self.host.places.request_of(caller.user_id());
         let descriptors = work.serve_handler(self.list_available(&caller)).await.map_err(to_protocol_error)?;
@@ -128,20 +141,20 @@ impl ServerHandler for McpHandler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let (caller, headers) = self.find_caller(&context)?;
-        let work = self.host.places.request_of(caller.user_id());
-        work.serve_handler(self.handle_call(caller, headers, request, context)).await
+        let origin = self.find_origin(&context)?;
+        let work = self.host.places.request_of(origin.caller.user_id());
+        work.serve_handler(self.handle_call(origin, request, context)).await
     }
 }
 
 impl McpHandler {
     async fn handle_call(
         &self,
-        caller: Caller,
-        headers: HeaderMap,
+        origin: RequestOrigin,
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let RequestOrigin { caller, headers, session_end } = origin;
         caller.require_scope(Scope::Run).map_err(to_protocol_error)?;
         let descriptors = self.list_available(&caller).await.map_err(to_protocol_error)?;
         let descriptor = descriptors.into_iter().find(|descriptor| descriptor.declaration.name == request.name);
@@ -151,7 +164,8 @@ impl McpHandler {
             Some(_) => Some(self.choose_thread(&context, &headers).map_err(to_protocol_error)?),
             None => None,
         };
-        let calling = ToolCallHandler { host: &self.host, caller, headers, tool: descriptor, thread, context };
+        let host = &self.host;
+        let calling = ToolCallHandler { host, caller, headers, session_end, tool: descriptor, thread, context };
         // Invalid arguments are reported as a tool result, so that the model can correct them.
         Ok(calling.handle(request).await.unwrap_or_else(|problem| result::problem_result(&problem).into()))
     }

@@ -1,6 +1,7 @@
 //! The answer of a run that is no longer driven: its text, or the tool calls for the client.
 
 use axum::http::StatusCode;
+use flowloom_app::runs::client_calls::find_client_call;
 use flowloom_app::runs::summary::render_output;
 use flowloom_app::runs::supervisor::FinishedRun;
 use flowloom_core::chat::{Role, Usage};
@@ -15,7 +16,6 @@ use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_formats::render_result;
 
-use crate::client_calls::find_client_call;
 use crate::problem::{ApiResult, Problem};
 
 /// The answer of a run.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use flowloom_app::definitions::catalog::CatalogEntry;
+use flowloom_app::runs::client_calls::{find_client_call, read_user_answer};
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::stored::{LoadedRun, StoredRuns};
 use flowloom_app::runs::supervisor::ActiveRun;
@@ -22,7 +23,6 @@ use super::inputs;
 use super::messages::Conversation;
 use super::reply::parse_call_id;
 use crate::caller::Caller;
-use crate::client_calls::{find_client_call, read_user_answer};
 use crate::problem::{ApiResult, Problem};
 use crate::runs::answer::{MAX_WAIT, open_own_run, open_run, read_own_run};
 use crate::runs::start::StartContext;
