@@ -30,7 +30,7 @@ fn hint_for_input(code: Code) -> Option<&'static str> {
 pub(crate) fn hint_for_serve(error: &ServeError) -> Option<&'static str> {
     match error {
         ServeError::App(error) => hint_for_error(error),
-        ServeError::PublicUrl(_) => Some("set it with --public-url"),
+        ServeError::PublicUrl(_) => Some("set it with --public-url, or with public_url in [server]"),
         _ => None,
     }
 }
@@ -40,8 +40,9 @@ fn hint_for_store(error: &StoreError) -> Option<&'static str> {
         StoreError::Outage(error) => hint_for_store(error),
         StoreError::Sqlite(_) if error.is_read_only() => Some(OTHER_FOLDER),
         StoreError::Sqlite(_) if error.is_damage() => Some(READ_DATA),
-        StoreError::FolderInUse(_) | StoreError::FolderIsFile(_) | StoreError::Newer { is_file: true, .. } => {
-            Some(OTHER_FOLDER)
+        StoreError::FolderInUse(_) => Some(OTHER_FOLDER),
+        StoreError::FolderIsFile(_) | StoreError::Newer { is_file: true, .. } => {
+            Some("or choose another folder with --data-dir")
         }
         // The command reads the database of the data folder, and the file may be a backup.
         StoreError::Corrupt(
@@ -52,7 +53,9 @@ fn hint_for_store(error: &StoreError) -> Option<&'static str> {
             | Corruption::Empty,
         ) => None,
         StoreError::Corrupt(_) => Some(READ_DATA),
-        StoreError::ReadableByOthers { .. } => Some("--allow-readable uses the folder as it is"),
+        StoreError::ReadableByOthers { .. } => {
+            Some("or use it as it is with --allow-readable, or the setting allow_readable")
+        }
         StoreError::Backup(BackupError::DatabaseExists(_)) => Some("--replace replaces it with the backup"),
         StoreError::Backup(BackupError::Damaged { .. }) => Some("--allow-damage restores it as it is"),
         _ => None,

@@ -279,7 +279,8 @@ fn a_message_answers_the_turn_that_waits() {
     assert_eq!(exit_code(&answered), 0, "{}", support::stderr_text(&answered));
     assert!(support::stderr_text(&answered).contains("the conversation waits for an answer: "));
     let output: serde_json::Value = serde_json::from_slice(&answered.stdout).expect("JSON");
-    let texts: Vec<_> = output["result"]["messages"].as_array().expect("a list").iter().map(|m| &m["content"]).collect();
+    let texts: Vec<_> =
+        output["result"]["messages"].as_array().expect("a list").iter().map(|m| &m["content"]).collect();
     assert_eq!(texts, ["I want to sue you", "We call back", "Glad to help."]);
     let (_, runs) = place.run_json(&["runs"]);
     assert_eq!(runs.as_array().expect("a list").len(), 1, "{runs}");

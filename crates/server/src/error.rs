@@ -26,7 +26,7 @@ pub enum ServeError {
     #[error("the MCP client violates the protocol: {0}")]
     Protocol(String),
     /// The public address is no address of a web server.
-    #[error("the public URL must be like https://example.com/flows, not {0:?}; change [server] public_url")]
+    #[error("the public URL must be like https://example.com/flows, not {0:?}")]
     PublicUrl(String),
     /// The store, the configuration or a run failed.
     #[error(transparent)]

@@ -1,6 +1,7 @@
 //! Health checks, metrics and error pages.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -72,8 +73,19 @@ pub(crate) async fn get_ready(State(host): State<Arc<RunHost>>) -> ApiResult<&'s
     Ok("ok")
 }
 
-/// Fails if the database cannot be read or accepts no commits, or if the server is stopping.
+/// Maximum time of a readiness check, below the time-outs of probes.
+const READY_TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Fails if the database cannot be read or accepts no commits within [`READY_TIMEOUT`], or if the server is stopping.
 pub(crate) async fn check_ready(host: &RunHost) -> ApiResult<()> {
+    let timed = tokio::time::timeout(READY_TIMEOUT, check_database(host));
+    timed.await.unwrap_or_else(|_| {
+        let message = format!("the database does not respond within {} s", READY_TIMEOUT.as_secs());
+        Err(Problem::new(Code::StoreUnreachable, message))
+    })
+}
+
+async fn check_database(host: &RunHost) -> ApiResult<()> {
     if host.supervisor.is_closed() {
         return Err(AppError::Stopping.into());
     }

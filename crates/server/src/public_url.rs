@@ -19,14 +19,18 @@ pub(crate) struct PublicUrl {
 }
 
 impl PublicUrl {
-    /// Parses an address such as `https://example.com/flows`. Fails if it is not an HTTP address with a host, or has a
-    /// user name or a query.
+    /// Parses an address such as `https://example.com/flows`. Fails if it is not an HTTP address with a host and a possible
+    /// port, or has a user name or a query.
     pub(crate) fn parse(text: &str) -> Result<PublicUrl, ServeError> {
         let invalid = || ServeError::PublicUrl(text.to_owned());
         let uri: Uri = text.trim().parse().map_err(|_| invalid())?;
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else { return Err(invalid()) };
         let is_web = matches!(scheme, "http" | "https");
         if !is_web || uri.query().is_some() || authority.as_str().contains('@') || authority.host().is_empty() {
+            return Err(invalid());
+        }
+        let names_port = authority.as_str().len() > authority.host().len();
+        if names_port && authority.port_u16().is_none() {
             return Err(invalid());
         }
         let authority = authority.as_str().to_ascii_lowercase();
@@ -80,7 +84,9 @@ mod tests {
         assert_eq!((url.origin.as_str(), url.host_name()), ("https://example.com:8443", "example.com"));
         assert_eq!(url.to_text(), "https://example.com:8443/flows");
         assert_eq!(PublicUrl::parse("http://[::1]/").expect("valid").host_name(), "[::1]");
-        for wrong in ["", "/flows", "example.com", "ftp://example.com", "http://a@example.com", "http://a/?q=1"] {
+        let wrong_ports = ["http://a:99999/", "http://a:/", "http://[::1]:99999"];
+        let wrong = ["", "/flows", "example.com", "ftp://example.com", "http://a@example.com", "http://a/?q=1"];
+        for wrong in wrong.into_iter().chain(wrong_ports) {
             assert!(PublicUrl::parse(wrong).is_err(), "{wrong}");
         }
     }

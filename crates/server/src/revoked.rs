@@ -131,15 +131,22 @@ pub(crate) fn is_event_stream(answer: &Response) -> bool {
 
 /// Checks the keys while calls are open, until the server stops.
 pub(crate) async fn run_revocation_task(calls: Arc<KeyCalls>, store: Arc<Store>, shutdown: CancellationToken) {
+    let mut is_failing = false;
     while shutdown.run_until_cancelled(tokio::time::sleep(CHECK_INTERVAL)).await.is_some() {
         // Listed before the keys are read: the key of a later call may be newer than the keys that were read.
         let open = calls.list_open();
         if open.is_empty() {
             continue;
         }
-        if let Err(error) = check_keys(&calls, &open, &store).await {
-            tracing::warn!("cannot check the keys of open calls: {}", error.detail());
+        let checked = check_keys(&calls, &open, &store).await;
+        // An outage is reported once.
+        if let (Err(error), false) = (&checked, is_failing) {
+            tracing::warn!(
+                "cannot check the keys of open calls, which continue until it is possible: {}",
+                error.detail()
+            );
         }
+        is_failing = checked.is_err();
     }
 }
 

@@ -43,8 +43,8 @@ pub struct RestoredBackup {
 }
 
 /// Restores a backup into a data folder, after checking its pages, the checksums of its rows and each run. Fails with
-/// `StoreCorrupt` if the backup is damaged, with `StoreLocked` if a process drives runs in the folder, and with
-/// `UsageInvalid` if a database exists and is not to be replaced.
+/// `StoreCorrupt` if the backup is damaged, with `StoreNewer` if a newer program wrote it, with `StoreLocked` if a process
+/// drives runs in the folder, and with `UsageInvalid` if a database exists and is not to be replaced.
 pub fn restore_backup(folder: &Path, file: &Path, options: RestoreOptions) -> Result<RestoredBackup, StoreError> {
     let failed = |error| StoreError::Backup(BackupError::Io(error));
     if !file.is_file() {
@@ -86,9 +86,13 @@ fn copy_and_check(place: &Path, file: &Path) -> Result<Vec<Damage>, StoreError> 
         StoreError::Corrupt(what) => {
             StoreError::Corrupt(Corruption::Backup { file: file.to_owned(), what: Box::new(what) })
         }
+        // Another data folder would not help.
+        StoreError::Newer { found, supported, database, .. } => {
+            StoreError::Newer { database, found, supported, is_file: false }
+        }
         error => error,
     };
-    Sqlite::open(&copy).and_then(|sqlite| sqlite.check_integrity()).map_err(name_backup)?;
+    Sqlite::open(&copy).and_then(|sqlite| sqlite.check_integrity(file)).map_err(name_backup)?;
     let mut damages = Vec::new();
     // The log of the copy becomes a part of it when the store is closed.
     Store::open(place, Durability::Full)?.check_database(&mut |damage| damages.push(damage))?;

@@ -101,7 +101,7 @@ pub enum StoreError {
         source: std::io::Error,
     },
     /// The path of the data folder is that of a file.
-    #[error("the data folder {} is a file; move the file away, or choose another data folder", .0.display())]
+    #[error("the data folder {} is a file; move the file away", .0.display())]
     FolderIsFile(PathBuf),
     /// The URL is no Postgres URL. The message omits the parser's words, because they may quote a part of the password.
     #[error(
@@ -125,8 +125,8 @@ pub enum StoreError {
     },
     /// Others than its owner have rights at the data folder.
     #[error(
-        "other users can read the data folder {folder} (mode {mode:03o}); run: chmod -R go= {folder}, or \
-         set allow_readable to use it as it is", folder = folder.display()
+        "other users can read the data folder {folder} (mode {mode:03o}); run: chmod -R go= {folder}",
+        folder = folder.display()
     )]
     ReadableByOthers {
         /// The folder.
@@ -136,8 +136,7 @@ pub enum StoreError {
     },
     /// A newer program migrated the database.
     #[error(
-        "{database} has schema version {found}, but this program supports at most {supported}; use a newer flowloom or \
-         another {}", if *.is_file { "data folder" } else { "database" }
+        "{database} has schema version {found}, but this program supports at most {supported}; use a newer flowloom"
     )]
     Newer {
         /// The database.
@@ -146,7 +145,7 @@ pub enum StoreError {
         found: i64,
         /// The schema version of this program.
         supported: i64,
-        /// Whether it is a file of the data folder.
+        /// Whether it is the file of a data folder, and another folder would do.
         is_file: bool,
     },
     /// The data is damaged.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
 use flowloom_runtime::journal::Journal;
-use flowloom_store::{Actor, AuditFilter, BlockQuery, Durability, KeyRow, Store};
+use flowloom_store::{Actor, AuditFilter, BlockQuery, Durability, KeyRow, RestoreOptions, Store, restore_backup};
 
 use support::{append_records, created_event, finished_event, new_record, run_id};
 
@@ -44,6 +44,12 @@ fn an_unwell_database_is_refused_by_name() {
     connection.execute_batch("PRAGMA user_version = 99").expect("set");
     drop(connection);
     assert_eq!(refusal_of(newer.path()), Code::StoreNewer);
+    let options = RestoreOptions { replaces: true, allows_damage: false };
+    let backup = newer.path().join("flowloom.db");
+    let restored = restore_backup(tempfile::tempdir().expect("a folder").path(), &backup, options);
+    let refused = restored.map(|_| ()).expect_err("refused");
+    assert!(refused.to_string().starts_with(&format!("{} has schema version 99", backup.display())), "{refused}");
+    assert_eq!(refused.code(), Code::StoreNewer);
     assert_eq!(refusal_of(FilePath::new("/proc/no/such/folder")), Code::StoreReadOnly);
 }
 

@@ -284,6 +284,12 @@ pub struct Config {
 }
 
 impl Config {
+    /// Whether the project has data: a database is configured, or the data folder exists. A folder whose parent cannot be
+    /// read counts, so that opening it fails with the reason.
+    pub fn has_data(&self) -> bool {
+        self.database.value.is_some() || !matches!(self.data_dir.value.try_exists(), Ok(false))
+    }
+
     /// Reads the configuration; `overrides` go before the environment and the file. Fails if a file cannot be read, if
     /// a setting is unknown or has an invalid value, or if settings contradict each other.
     ///

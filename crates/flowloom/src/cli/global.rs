@@ -103,7 +103,7 @@ impl Global {
 
 fn find_data_of(config: Config) -> Result<ExistingData, CommandError> {
     let folder = &config.data_dir.value;
-    if config.database.value.is_none() && !folder.exists() {
+    if !config.has_data() {
         let message = format!("there is nothing in {} yet; {}", folder.display(), advise_projects());
         return Ok(ExistingData::Missing(message));
     }

@@ -9,7 +9,6 @@ use flowloom_app::authoring::{
 use flowloom_app::definitions::source;
 use flowloom_app::engines::App;
 use flowloom_app::wiring;
-use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::plan::{Format, Plan};
@@ -20,6 +19,7 @@ use flowloom_runtime::RunOutcome;
 use flowloom_runtime::effects::Model as _;
 use flowloom_store::Actor;
 
+use super::budget_limits::is_budget;
 use super::pipeline_folder::{self, OutputFolder};
 use super::results::{print_explanation, print_json};
 use crate::cli::Global;
@@ -27,11 +27,6 @@ use crate::failure::{CommandError, CommandResult, print_failure};
 
 /// Exit code of a command whose budget is used up, whichever limit it set.
 pub(super) const BUDGET_EXIT_CODE: u8 = 5;
-
-/// Whether a budget was used up.
-pub(super) fn is_budget(code: Code) -> bool {
-    matches!(code, Code::BudgetTokens | Code::BudgetMoney | Code::LimitSteps | Code::LimitTime)
-}
 
 /// An authoring run that is no longer driven.
 pub(super) struct AuthoredRun<'a> {

@@ -21,6 +21,7 @@ use flowloom_runtime::command::CommandAction;
 use flowloom_runtime::effects::{Clock as _, effect_key};
 use flowloom_runtime::{Run, RunError, RunOutcome};
 
+use super::budget_limits::describe_larger_budget;
 use super::results::{build_error, print_explanation, print_json, print_json_line};
 use super::send::{Delivery, DrivenRun, send_command};
 use crate::cli::{Global, OutputArgs};
@@ -123,12 +124,15 @@ impl<'a> RunDisplay<'a> {
     }
 
     /// Prints how to learn more about a failed run.
-    fn print_failed_footer(&self, id: RunId, code: Code) {
+    fn print_failed_footer(&self, id: RunId, state: &RunState, code: Code) {
         print_explanation(code);
         let last = self.app.store.find_run("last", &self.app.config.project_name);
         let is_last = last.is_ok_and(|last| last.id == id);
-        let show = if is_last { "show last".to_owned() } else { format!("show {id}") };
-        eprintln!("  for its steps: {}", hint::command_line(&show));
+        let name = if is_last { "last".to_owned() } else { id.to_string() };
+        eprintln!("  for its steps: {}", hint::command_line(&format!("show {name}")));
+        if let Some(larger) = describe_larger_budget(&name, state) {
+            eprintln!("  {larger}");
+        }
     }
 
     /// Prints the error of a run of which nothing could be stored.
@@ -180,7 +184,7 @@ impl<'a> RunDisplay<'a> {
             let place = state.failed.as_ref().map(|path| format!(" at {path}")).unwrap_or_default();
             print_failure(error.code, &place, &error.message);
             if state.status != Status::Cancelled {
-                self.print_failed_footer(id, error.code);
+                self.print_failed_footer(id, state, error.code);
             }
         }
         match state.status {

@@ -5,6 +5,7 @@ mod audit;
 mod author_session;
 mod authored;
 mod blocks;
+mod budget_limits;
 mod chat;
 mod check;
 mod convert;

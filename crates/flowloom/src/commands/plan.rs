@@ -73,8 +73,7 @@ pub(crate) async fn plan_definition(global: &Global, arguments: &PlanArgs) -> Co
 
 /// The data of the project; `None` if it has none yet.
 fn open_app(config: &Config) -> Result<Option<Arc<App>>, CommandError> {
-    let has_data = config.database.value.is_some() || config.data_dir.value.exists();
-    Ok(if has_data { Some(Arc::new(App::open(config.clone())?)) } else { None })
+    Ok(if config.has_data() { Some(Arc::new(App::open(config.clone())?)) } else { None })
 }
 
 /// The figures without a bound, with their lines in the definition.

@@ -21,6 +21,7 @@ use flowloom_store::Actor;
 
 use super::author_session::ClarifiedRun;
 use super::authored::{AuthoredRun, find_target, finish_authoring};
+use super::budget_limits::describe_larger_budget;
 use super::display::RunDisplay;
 use super::send::{Delivery, DrivenRun, describe_stored, send_command};
 use crate::cli::{AnswerArgs, Global, OutputArgs, ResolveArgs, RetryArgs};
@@ -39,7 +40,9 @@ async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &Ou
     if opened.state().status.is_final() {
         let past = read_outcome(&app.runs, &opened).await?;
         eprintln!("the run has already ended: {}", past.state.status.name());
-        if past.state.status != Status::Succeeded {
+        if let Some(larger) = describe_larger_budget(&opened.id.to_string(), &past.state) {
+            eprintln!("{larger}");
+        } else if past.state.status != Status::Succeeded {
             eprintln!("to run again what did not succeed: {}", hint::command_line(&format!("retry {}", opened.id)));
         }
         // If there is a later run, the clarified goal has been taken up.

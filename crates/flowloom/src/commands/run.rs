@@ -109,7 +109,7 @@ fn read_request(
 
 /// Runs a workflow that is stored in the data of the project. Fails with `missing` if there is none with this id.
 async fn run_stored(global: &Global, config: Config, arguments: &RunArgs, missing: DefinitionError) -> CommandResult {
-    if config.database.value.is_none() && !config.data_dir.value.exists() {
+    if !config.has_data() {
         return Err(missing.into());
     }
     let root = config.project.root.clone();

@@ -18,6 +18,7 @@ use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use serde::Serialize;
 
+use super::budget_limits::describe_larger_budget;
 use super::display::{describe_uncertain, describe_waiting};
 use super::follow::follow_events;
 use super::results::print_json;
@@ -100,11 +101,11 @@ fn print_next_command(run: RunId, state: &RunState, interruption: Option<String>
                 (hint::command_line(&format!("resume {run}")), hint::command_line(&format!("cancel {run}")));
             print_for_people!("\ninterrupted; continue it with {resume}, or end it with {cancel}\n");
         }
-        Status::BudgetExceeded => {
-            let fork = hint::command_line(&format!("fork {run} --budget tokens=…"));
-            print_for_people!("\nthe budget is used up; a larger one continues from the finished steps: {fork}\n");
+        _ => {
+            if let Some(larger) = describe_larger_budget(&run.to_string(), state) {
+                print_for_people!("\n{larger}\n");
+            }
         }
-        _ => {}
     }
     if let Some(interruption) = interruption {
         print_for_people!("\n{interruption}\n");

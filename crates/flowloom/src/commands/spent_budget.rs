@@ -6,7 +6,8 @@ use flowloom_core::limits::Limits;
 use flowloom_core::state::RunState;
 use serde::{Deserialize, Serialize};
 
-use super::authored::{BUDGET_EXIT_CODE, is_budget};
+use super::authored::BUDGET_EXIT_CODE;
+use super::budget_limits::is_budget;
 use crate::failure::CommandError;
 
 /// The usage of the runs that have ended.

@@ -178,9 +178,13 @@ fn list_hooks(global: &Global, rows: Vec<HookRow>) {
         let hooks: Vec<_> = rows.into_iter().map(|row| HookInfo::from_row(row, None)).collect();
         return print_json(&json!(hooks));
     }
-    let rows: Vec<_> = rows.into_iter().map(|row| [row.address(), row.workflow]).collect();
+    let describe = |row: HookRow| {
+        let authenticated = row.secret_name.as_ref().map_or("secret".to_owned(), |name| format!("signature, {name}"));
+        [row.address(), authenticated, row.workflow]
+    };
+    let rows: Vec<_> = rows.into_iter().map(describe).collect();
     if !rows.is_empty() {
-        print_table(["ADDRESS", "WORKFLOW"], &rows, LastCell::Wrap);
+        print_table(["ADDRESS", "AUTHENTICATED BY", "WORKFLOW"], &rows, LastCell::Wrap);
     }
 }
 

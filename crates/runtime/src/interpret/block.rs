@@ -55,7 +55,10 @@ pub(super) fn check_output(block: &Block, output: Option<&Value>) -> Option<Step
         && let Some(error) = output.get(field)
     {
         let message = match error {
-            Value::String(text) => text.to_string(),
+            Value::String(text) if !text.is_empty() => text.to_string(),
+            Value::Null | Value::String(_) => {
+                format!("the output has the key {field}; leave it out if nothing is wrong")
+            }
             other => render::to_json(other),
         };
         return Some(StepFailure::new(Code::BlockError, message));

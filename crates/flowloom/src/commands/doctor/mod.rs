@@ -282,8 +282,9 @@ async fn check_engine(config: &Config) -> Option<DoctorCheck> {
     })
 }
 
+/// Whether there is a database. One that cannot be found out about counts, so that opening it fails with the reason.
 fn has_database(config: &Config) -> bool {
-    config.database.value.is_some() || config.data_dir.value.join(DATABASE_FILE).is_file()
+    config.database.value.is_some() || !matches!(config.data_dir.value.join(DATABASE_FILE).try_exists(), Ok(false))
 }
 
 fn check_parts(config: &Config) -> Vec<DoctorCheck> {

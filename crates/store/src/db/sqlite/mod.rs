@@ -188,16 +188,16 @@ impl Sqlite {
         Ok(found)
     }
 
-    /// Checks that the file is an intact Flowloom database with a known schema. Fails with `StoreCorrupt`.
-    pub(crate) fn check_integrity(&self) -> Result<(), StoreError> {
+    /// Checks that the file is an intact Flowloom database with a known schema. Fails with `StoreCorrupt`, or with
+    /// `StoreNewer` if a newer program wrote it.
+    pub(crate) fn check_integrity(&self, file: &Path) -> Result<(), StoreError> {
         let found: Result<String, _> = self.connection.query_row("PRAGMA integrity_check", [], |row| row.get(0));
         match found {
             Ok(text) if text == "ok" => {}
             Ok(problem) => return Err(StoreError::Corrupt(Corruption::File(problem))),
             Err(error) => return Err(StoreError::Corrupt(Corruption::NotSqlite(error))),
         }
-        let version: i64 = self.connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        match version {
+        match self.read_supported_version(file)? {
             1..=SCHEMA_VERSION => Ok(()),
             0 => Err(StoreError::Corrupt(Corruption::Empty)),
             version => Err(StoreError::Corrupt(Corruption::SchemaVersion(version))),
