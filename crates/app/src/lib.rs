@@ -23,6 +23,7 @@ pub mod hooks;
 pub mod keys;
 pub mod listing;
 pub mod models;
+pub mod project_files;
 pub mod quotas;
 mod redaction;
 pub mod restate;

@@ -8,7 +8,7 @@ use flowloom_core::plan::{Format, Plan};
 use flowloom_formats::{StopFlag, blank_comments, flow, format_source, markdown, pipeline, steps};
 
 use crate::draft::{Body, read_body};
-use crate::emit::{Emitter, emit_plan};
+use crate::emit::{AnswerReads, Emitter, emit_plan};
 use crate::names::{Names, declared_inputs};
 use crate::report::{Fate, Finding, Report};
 
@@ -107,6 +107,7 @@ pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comment
         is_input_replaced: false,
         kept_parts: Vec::new(),
         has_other_text: false,
+        reads: if to == pipeline::FORMAT { AnswerReads::Whole } else { AnswerReads::Parts },
     };
     if matches!(read_body(plan), Body::Items(_)) {
         emitter.report.add_kept("name", Span::default(), "the name and the description");

@@ -14,6 +14,7 @@ pub mod error;
 
 // Values: one idea in several files, which use each other.
 pub mod hash;
+pub mod image;
 pub mod json;
 pub mod render;
 pub mod rich;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::hash::Hash;
+use crate::image;
 
 /// An object: keys in the order in which they were inserted.
 pub type Map = IndexMap<Arc<str>, Value>;
@@ -74,33 +75,12 @@ impl Blob {
 
     /// Whether the content is base64, with the standard or the URL-safe alphabet.
     pub fn is_base64(&self) -> bool {
-        let is_digit =
-            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'/' | b'_' | b'\n' | b'\r');
-        self.data.trim_end_matches('=').bytes().all(is_digit)
+        image::is_base64(&self.data)
     }
 
     /// The text that the file contains; `None` if it is not base64 of UTF-8 text.
     pub fn decode_text(&self) -> Option<String> {
-        let mut bytes = Vec::with_capacity(self.data.len() / 4 * 3);
-        let (mut bits, mut count) = (0u32, 0);
-        for byte in self.data.bytes().filter(|byte| !matches!(byte, b'=' | b'\n' | b'\r')) {
-            let digit = match byte {
-                b'A'..=b'Z' => byte - b'A',
-                b'a'..=b'z' => byte - b'a' + 26,
-                b'0'..=b'9' => byte - b'0' + 52,
-                b'+' | b'-' => 62,
-                b'/' | b'_' => 63,
-                _ => return None,
-            };
-            bits = (bits << 6) | u32::from(digit);
-            count += 6;
-            if count >= 8 {
-                count -= 8;
-                bytes.push((bits >> count) as u8);
-                bits &= (1 << count) - 1;
-            }
-        }
-        String::from_utf8(bytes).ok()
+        String::from_utf8(image::decode_base64(&self.data)?).ok()
     }
 }
 
@@ -164,6 +144,11 @@ impl Number {
         }
         let double = crate::render::format_js_number(value);
         (split_decimal(&self.to_text()) != split_decimal(&double)).then_some(double)
+    }
+
+    /// Whether two numbers have the same value, however they are written: 3 and 3.0 do.
+    pub fn is_equal_to(&self, other: &Number) -> bool {
+        self == other || split_decimal(&self.to_text()) == split_decimal(&other.to_text())
     }
 
     /// A finite double as a number; `None` for NaN and infinities, which JSON cannot represent.
@@ -246,6 +231,22 @@ fn is_json_number(text: &str) -> bool {
 }
 
 impl Value {
+    /// Whether two values are equal, and numbers in them have the same value, however they are written.
+    pub fn is_equal_to(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Number(one), Value::Number(other)) => one.is_equal_to(other),
+            (Value::List(one), Value::List(other)) => {
+                one.len() == other.len() && one.iter().zip(other.iter()).all(|(one, other)| one.is_equal_to(other))
+            }
+            (Value::Map(one), Value::Map(other)) => {
+                let is_equal =
+                    |(key, one): (&Arc<str>, &Value)| other.get(key).is_some_and(|other| one.is_equal_to(other));
+                one.len() == other.len() && one.iter().all(is_equal)
+            }
+            (one, other) => one == other,
+        }
+    }
+
     /// A list value.
     pub fn list(items: Vec<Value>) -> Value {
         Value::List(Arc::new(items))
@@ -426,6 +427,28 @@ mod tests {
     fn the_text_of_an_integer() {
         for int in [0, 7, -7, 10, -120, i64::MAX, i64::MIN] {
             assert_eq!(Number::from(int).to_text(), int.to_string());
+        }
+    }
+
+    #[test]
+    fn numbers_are_equal_by_value() {
+        let is_equal = |one: &str, other: &str| {
+            let read = |text: &str| crate::json::parse_value(text).expect("JSON");
+            read(one).is_equal_to(&read(other)) && read(other).is_equal_to(&read(one))
+        };
+        for (one, other) in
+            [("3", "3.0"), ("100", "1e2"), ("0.50", "5e-1"), ("-0", "0"), ("[{\"a\": 1.0}]", "[{\"a\": 1}]")]
+        {
+            assert!(is_equal(one, other), "{one} {other}");
+        }
+        for (one, other) in [
+            ("3", "-3"),
+            ("3", "\"3\""),
+            ("12345678901234567890", "12345678901234567891"),
+            ("[1, 2]", "[2, 1]"),
+            ("{\"a\": 1}", "{\"a\": 1, \"b\": 2}"),
+        ] {
+            assert!(!is_equal(one, other), "{one} {other}");
         }
     }
 

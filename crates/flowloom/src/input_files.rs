@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flowloom_app::config::Config;
 use flowloom_app::wiring::download_file;
+use flowloom_core::image::detect_image_type;
 use flowloom_core::plan::{Input, InputKind};
 use flowloom_core::value::Value;
 
@@ -58,8 +59,9 @@ fn fetch_value(config: &Config, input: &Input, url: &str) -> Result<Value, Comma
     Ok(file_value(name, mime, &fetched.bytes))
 }
 
-/// A file value (name, MIME type, base64).
+/// A file value (name, MIME type, base64). The content of an image decides about its type: names are often wrong.
 fn file_value(name: String, mime: String, bytes: &[u8]) -> Value {
+    let mime = detect_image_type(bytes).map_or(mime, str::to_owned);
     let file = [("name", name), ("mime", mime), ("base64", STANDARD.encode(bytes))];
     Value::map([("$file", Value::map(file.map(|(key, text)| (key, Value::from(text)))))])
 }

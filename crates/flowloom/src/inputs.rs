@@ -1,7 +1,6 @@
 //! Parses inputs and budgets given on the command line.
 
 use std::collections::BTreeSet;
-use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -152,15 +151,16 @@ fn parse_input<'a>(config: &Config, plan: &Plan, text: &'a str) -> Result<(&'a s
 
 /// Reads a text file; `-` reads stdin.
 pub(crate) fn read_text_file(path: &Path) -> Result<String, CommandError> {
-    let mut text = String::new();
-    let read = match path.to_str() {
-        Some("-") => std::io::stdin().read_to_string(&mut text).map(|_| ()),
-        _ => std::fs::read_to_string(path).map(|content| text = content),
-    };
     let advice = "--input names a file, or - for stdin; a single input is -i NAME=VALUE";
     let failed = |error| CommandError::usage(format!("the input {} cannot be read: {error}; {advice}", path.display()));
-    read.map_err(failed)?;
-    Ok(text)
+    read_text(path).map_err(failed)
+}
+
+fn read_text(path: &Path) -> std::io::Result<String> {
+    match path.to_str() {
+        Some("-") => std::io::read_to_string(std::io::stdin()),
+        _ => std::fs::read_to_string(path),
+    }
 }
 
 /// Parses the `name=text`, `name=@file` or `name:=JSON` of an option such as `-i`.
@@ -188,7 +188,13 @@ fn parse_assigned<'a>(name: &'a str, value: &str) -> Result<(&'a str, Value), Co
         return Ok((name, value));
     }
     match value.strip_prefix('@') {
-        Some(file) => Ok((name, read_text_file(Path::new(file))?.into())),
+        Some(file) => {
+            let failed = |error| {
+                let advice = format!("the text itself is {name}:='\"@…\"'");
+                CommandError::usage(format!("the file {file} of {name} cannot be read: {error}; {advice}"))
+            };
+            Ok((name, read_text(Path::new(file)).map_err(failed)?.into()))
+        }
         None => Ok((name, value.into())),
     }
 }

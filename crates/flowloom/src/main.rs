@@ -24,6 +24,7 @@ use std::io::Write as _;
 use std::panic::PanicHookInfo;
 use std::process::ExitCode;
 
+use flowloom_app::project_files::keep_user_mask;
 use flowloom_core::code::Code;
 use rustix::fs::Mode;
 use rustix::process::umask;
@@ -37,12 +38,13 @@ const CLOSED_PIPE_EXIT_CODE: i32 = 141;
 fn main() -> ExitCode {
     // The program is also the worker of its own sandbox, and of local models. The first must come first, while the process
     // has one thread; it builds folders for another user, so it does not inherit the mask below.
-    umask(Mode::WGRP | Mode::WOTH);
+    let of_user = umask(Mode::WGRP | Mode::WOTH);
     if let Some(code) = flowloom_sandbox::worker_main(std::env::args_os()) {
         return code;
     }
-    // Other users have no rights at anything that the program creates.
+    // Other users have no rights at anything that the program creates, except the files of projects.
     umask(Mode::RWXG | Mode::RWXO);
+    keep_user_mask(of_user.as_raw_mode());
     if let Some(code) = flowloom_models_local::worker_main(std::env::args_os()) {
         return code;
     }

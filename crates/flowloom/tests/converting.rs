@@ -197,3 +197,48 @@ fn comments_stay_out_of_files_that_cannot_have_them() {
         assert_eq!(exit_code(&checked), 0, "{}", stderr_text(&checked));
     }
 }
+
+#[test]
+fn files_are_replaced_only_if_that_is_asked_for() {
+    let place = Workspace::with_hello("");
+    let flow = json!({"name": "f", "description": "d", "steps": [{"type": "llmInstruction", "config": {"instruction": "hi"}}]});
+    place.write("item.json", &json!({"item": {"name": "f", "flow": flow.to_string()}}).to_string());
+    for arguments in [
+        &["convert", "hello.json", "--to", "markdown", "--out", "out.mdx"][..],
+        &["import", "item.json", "--out", "flow.json"],
+    ] {
+        let out = arguments.last().copied().unwrap_or_default();
+        place.write(out, "mine");
+        let refused = place.run(arguments);
+        let printed = stderr_text(&refused);
+        assert_eq!(exit_code(&refused), 2, "{printed}");
+        assert!(printed.contains(&format!("{out} exists; use --force to replace it")), "{printed}");
+        assert_eq!(std::fs::read_to_string(place.path(out)).expect("a file"), "mine");
+        let forced = place.run(&[arguments, &["--force"]].concat());
+        assert_eq!(exit_code(&forced), 0, "{}", stderr_text(&forced));
+        assert!(stderr_text(&forced).contains(&format!("{out} written")), "{}", stderr_text(&forced));
+        assert_eq!(exit_code(&place.run(&["fmt", "--check", out])), 0, "{out}");
+    }
+}
+
+#[test]
+fn a_pipeline_computes_the_length_of_an_answer() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    let action = |name: &str| format!("<GenText as=\"{name}\" model=\"\" options={{{{ temperature: null }}}} />\n\n");
+    place.write(
+        "a.mdx",
+        &format!(
+            "---\nsystem: none\n---\n\nSay \u{1f600}.\n\n{}---\n\nIt has {{one.length}}, {{one[0]}}.\n\n{}",
+            action("one"),
+            action("two")
+        ),
+    );
+    let converted = place.run(&["convert", "a.mdx", "--to", "pipeline", "--out", "p.json"]);
+    let printed = stderr_text(&converted);
+    assert_eq!(exit_code(&converted), 0, "{printed}");
+    assert!(printed.contains("{one[0]}: a text has no parts here, so the reference is text"), "{printed}");
+    assert!(!printed.contains("{one.length}"), "{printed}");
+    let text = std::fs::read_to_string(place.path("p.json")).expect("written");
+    assert!(text.contains(r#"str(len(inputs[\"one\"].encode(\"utf-16-le\")) // 2)"#), "{text}");
+    assert!(!text.contains("{{one.text.length}}"), "{text}");
+}

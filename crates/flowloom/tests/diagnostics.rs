@@ -124,3 +124,17 @@ fn every_path_is_checked() {
     let (exit, printed) = place.run_json(&["check", "nowhere", "wild.json"]);
     assert_eq!((exit, printed["problems"][0]["file"].as_str()), (2, Some("wild.json")), "{printed}");
 }
+
+/// Characters that separate the properties of a command of GitHub, or that a URI has not.
+#[test]
+fn names_of_files_are_escaped_in_reports() {
+    let place = Workspace::new("");
+    let name = "a,b: 100% #1.json";
+    std::fs::copy(diagnostics_folder("flow").join("wild.json"), place.path(name)).expect("copied");
+    let printed =
+        |style: &str| String::from_utf8_lossy(&place.run(&["check", name, "--report", style]).stdout).into_owned();
+    let github = printed("github");
+    assert!(github.contains(" file=a%2Cb%3A 100%25 #1.json,line="), "{github}");
+    let sarif = printed("sarif");
+    assert!(sarif.contains(r#""uri": "a%2Cb%3A%20100%25%20%231.json""#), "{sarif}");
+}

@@ -137,8 +137,69 @@ fn a_step_is_expected_by_the_end_of_its_path() {
     let place = place_with("p.mdx", text, &test("/poen"));
     let advised = place.run(&["test"]);
     let shown = String::from_utf8_lossy(&advised.stdout).into_owned();
-    assert!(shown.contains("accept what happens now") && shown.contains("ask the models again"), "{shown}");
-    let advised = place.run(&["test", "--update"]);
-    let shown = String::from_utf8_lossy(&advised.stdout).into_owned();
     assert!(!shown.contains("accept what happens now") && shown.contains("ask the models again"), "{shown}");
+}
+
+#[test]
+fn a_test_without_expectations_expects_that_the_run_succeeds() {
+    let definition = step_list(&[chat_step("c", "fail")]);
+    let place = place_with("s.json", &definition, &json!({"name": "t", "definition": "../s.json", "inputs": "hi"}));
+    let output = place.run(&["test"]);
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(support::exit_code(&output), 3, "{printed}");
+    assert!(printed.contains("the test has no response for the model call of /c"), "{printed}");
+    place.write("tests/t.json", &json!({"workflow": "s", "inputs": "hi"}).to_string());
+    assert_eq!(run_test(&place, &[]).0, 3, "a test by the id of its workflow");
+    place.write("tests/t.json", &json!({"definition": "../s.json", "answers": ["C"], "inputs": "hi"}).to_string());
+    assert_eq!(run_test(&place, &[]).0, 0);
+    let wrong = json!({"definition": "../s.json", "inputs": "hi", "comment": "x"});
+    place.write("tests/t.json", &wrong.to_string());
+    let (code, outcome) = run_test(&place, &[]);
+    let message = outcome["problems"][0]["message"].as_str().expect("a message");
+    assert_eq!(
+        (code, message.contains("t.json:1:") && message.contains("unknown field `comment`")),
+        (2, true),
+        "{outcome}"
+    );
+}
+
+#[test]
+fn retries_come_after_the_other_members_of_a_fan_out() {
+    let member = |name: &str| {
+        let mut step = chat_step(name, "retry");
+        (step["mode"], step["promptTemplate"]) = ("fanout".into(), name.into());
+        step
+    };
+    let mut last = chat_step("last", "fail");
+    last["promptTemplate"] = "{{a}} {{b}} {{c}}".into();
+    let definition = step_list(&[member("a"), member("b"), member("c"), last]);
+    let answers = json!([{"error": "x"}, {"error": "y"}, "third", "fourth", "fifth", "end"]);
+    // Both wait for half a second or less, and the path decides about the rest.
+    let expected = json!({"/a": [{"equals": "fourth"}], "/b": [{"equals": "fifth"}], "/c": [{"equals": "third"}]});
+    let test = json!({"definition": "../s.json", "inputs": "hi", "answers": answers, "expect": {"steps": expected}});
+    let place = place_with("s.json", &definition, &test);
+    let (code, outcome) = run_test(&place, &[]);
+    assert_eq!(code, 0, "{outcome}");
+    let script = place.write("answers.json", &answers.to_string());
+    let (_, ran) =
+        place.run_json(&["run", "s.json", "-i", "input=hi", "--model", &format!("scripted:{}", script.display())]);
+    for (name, answer) in [("a", "fourth"), ("b", "fifth"), ("c", "third")] {
+        assert_eq!(ran["result"]["vars"][name], answer, "{ran}");
+    }
+}
+
+#[test]
+fn an_update_is_suggested_only_if_it_changes_something() {
+    let definition = step_list(&[chat_step("c", "fail")]);
+    let test = |answers: Value, output: Value| json!({"definition": "../s.json", "inputs": "hi", "answers": answers, "expect": {"output": [output]}});
+    for (answers, output, is_suggested) in [
+        (json!(["C"]), json!({"equals": "D"}), true),
+        (json!(["C"]), json!({"contains": "D"}), false),
+        (json!(["C", "E"]), json!({"equals": "C"}), false),
+        (json!([]), json!({"equals": "C"}), false),
+    ] {
+        let place = place_with("s.json", &definition, &test(answers, output.clone()));
+        let output_text = String::from_utf8_lossy(&place.run(&["test"]).stdout).into_owned();
+        assert_eq!(output_text.contains("test --update"), is_suggested, "{output}: {output_text}");
+    }
 }

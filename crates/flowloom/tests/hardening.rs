@@ -258,3 +258,24 @@ fn pipes_and_devices_that_are_named_are_refused_and_streams_are_read() {
     let output = command.output().expect("the program runs");
     assert_eq!(exit_code(&output), 0, "{}", stderr_text(&output));
 }
+
+#[test]
+fn the_files_of_a_project_follow_the_mask_of_the_user() {
+    let place = Workspace::with_hello("");
+    for arguments in [
+        &["init", "project/deep"][..],
+        &["convert", "hello.json", "--to", "markdown", "--out", "hello.mdx"],
+        &["run", "hello.json", "-i", "input=x", "--out", "results"],
+        &["test", "record", "last", "--as", "tests/hello.json"],
+    ] {
+        let output = run_with_usual_mask(&place, arguments);
+        assert_eq!(exit_code(&output), 0, "{arguments:?}: {}", stderr_text(&output));
+    }
+    let shared = ["project", "hello.mdx", "results", "tests"].map(|name| list_tree(&place.path(name))).concat();
+    assert!(shared.len() > 8, "{shared:?}");
+    for path in shared {
+        let expected = if path.is_dir() { 0o755 } else { 0o644 };
+        assert_eq!(mode_of(&path), expected, "{}", path.display());
+    }
+    assert_eq!((mode_of(&place.path("data")), mode_of(&place.path("data/flowloom.db"))), (0o700, 0o600));
+}

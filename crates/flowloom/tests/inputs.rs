@@ -54,3 +54,50 @@ fn inputs_that_a_flow_does_not_use_are_reported_with_its_run() {
     let id = warned["run_id"].as_str().expect("an id");
     assert_eq!(server.get(&format!("/api/v1/runs/{id}")).json()["warnings"], warnings);
 }
+
+#[test]
+fn only_images_are_sent_as_images() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    let action = "<GenText as=\"a\" model=\"scripted:echo\" />";
+    place.write(
+        "see.mdx",
+        &format!("---\ninput:\n  pic: {{type: file, fileType: image}}\n---\n\nSee {{pic}}\n\n{action}\n"),
+    );
+    std::fs::create_dir(place.path("bot")).expect("created");
+    place.write("bot/agent.json", r#"{"name": "bot", "systemPrompt": "Look."}"#);
+    place.write("text.png", "hello");
+    let refused = place.run(&["run", "see.mdx", "-i", "pic=@text.png"]);
+    let printed = stderr_text(&refused);
+    assert_eq!(exit_code(&refused), 2, "{printed}");
+    assert!(
+        printed.contains("FL1038") && printed.contains("text.png is not a PNG, JPEG, GIF or WebP image"),
+        "{printed}"
+    );
+    // The content decides, and not the name.
+    std::fs::write(place.path("photo.png"), b"\xff\xd8\xff\xe0").expect("written");
+    let seen = place.run(&["run", "see.mdx", "-i", "pic=@photo.png"]);
+    assert_eq!(exit_code(&seen), 0, "{}", stderr_text(&seen));
+    assert!(String::from_utf8_lossy(&seen.stdout).contains("![image/jpeg](photo.png)"));
+
+    let server = RunningServer::start(&place, &[]);
+    let file = |base64: &str| json!({"$file": {"name": "a.png", "mime": "image/png", "base64": base64}});
+    for (base64, status, why) in [
+        ("iVBORw0KGgo=", 201, ""),
+        ("aGVsbG8=", 422, "a.png is not a PNG, JPEG, GIF or WebP image"),
+        ("%%%", 422, "not encoded in base64"),
+        ("/9j/4AAQ", 422, "image/jpeg by its content"),
+    ] {
+        for (workflow, inputs) in
+            [("see", json!({"pic": file(base64)})), ("bot.agent", json!({"message": [file(base64)]}))]
+        {
+            let body = json!({"workflow": workflow, "inputs": inputs});
+            let answered = server.post("/api/v1/runs?wait=60", &body);
+            let text = answered.json().to_string();
+            let is_right = match status {
+                201 => answered.status < 300,
+                _ => answered.status == status && text.contains("FL1038") && text.contains(why),
+            };
+            assert!(is_right, "{workflow} {base64}: {} {text}", answered.status);
+        }
+    }
+}

@@ -163,3 +163,26 @@ fn configured_secrets_do_not_reach_the_test() {
     // Also where the secret is not known.
     stdout_of(&place, 0, &["test"]);
 }
+
+#[test]
+fn a_run_that_was_started_in_another_folder_is_recorded() {
+    let place = place_with_echo();
+    for folder in ["flows/deep", "bot"] {
+        std::fs::create_dir_all(place.path(folder)).expect("created");
+    }
+    place.write("flows/story.json", &step_list(&[chat_step("first", "Say {{input}}")]));
+    // Another definition at the path of the run, as it is seen from here.
+    place.write("story.json", &step_list(&[chat_step("second", "Other {{input}}")]));
+    place.write("bot/agent.json", r#"{"name": "bot", "systemPrompt": "Be kind."}"#);
+    for (arguments, subject) in [
+        (&["run", "../story.json", "-i", "input=x"][..], "../flows/story.json"),
+        (&["run", "../../bot", "-i", "message=hi"], "../bot/agent.json"),
+    ] {
+        let ran = place.build_command(arguments).current_dir(place.path("flows/deep")).output().expect("it runs");
+        assert_eq!(exit_code(&ran), 0, "{}", stderr_text(&ran));
+        stdout_of(&place, 0, &["test", "record", "last", "--as", "tests/t.json", "--force"]);
+        let test: serde_json::Value = serde_json::from_str(&read_test(&place)).expect("JSON");
+        assert_eq!(test["definition"], subject);
+        stdout_of(&place, 0, &["test"]);
+    }
+}

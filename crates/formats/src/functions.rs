@@ -142,7 +142,8 @@ impl Sources {
         };
         if let Some(why) = refused {
             let message = format_args!("{function} {why}");
-            problems.add_error(Code::UnknownTool, span, message);
+            let help = "remove it, or name a workflow that has a step with it";
+            problems.add_error(Code::UnknownTool, span, message).help = Some(help.into());
             return;
         }
         let known = self.functions.iter().map(String::as_str).chain(BUILT_IN_FUNCTIONS.iter().copied());

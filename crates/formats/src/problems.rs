@@ -1,6 +1,7 @@
 //! Collects the problems of a definition, so that they are reported together. The work for a definition is bounded
 //! however many problems it has: only the first ones are kept, and the others are counted.
 
+use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 
 use flowloom_core::code::Code;
@@ -243,12 +244,26 @@ impl Problems {
         self.found.errors > 0
     }
 
+    /// Removes what was found again in a file that is included several times.
+    fn remove_repeated(&mut self) {
+        let mut seen: HashSet<(Code, String, usize, String)> = HashSet::new();
+        let (own, found) = (&self.file, &mut self.found);
+        self.list.retain(|diagnostic| {
+            let Diagnostic { code, file, span, message, .. } = diagnostic;
+            let is_new = file == own || seen.insert((*code, file.clone(), span.start, message.clone()));
+            let count = if diagnostic.is_error() { &mut found.errors } else { &mut found.warnings };
+            *count -= usize::from(!is_new);
+            is_new
+        });
+    }
+
     /// The problems in source order, at most [`MAX_PROBLEMS`] of them and errors rather than warnings, and the number
     /// of the others.
     pub fn into_list(mut self) -> (Vec<Diagnostic>, OmittedProblems) {
-        let reported_errors = self.found.errors.min(MAX_PROBLEMS);
+        self.remove_repeated();
+        let reported_errors = self.list.iter().filter(|diagnostic| diagnostic.is_error()).count();
         let mut room = MAX_PROBLEMS - reported_errors;
-        let reported_warnings = self.found.warnings.min(room);
+        let reported_warnings = (self.list.len() - reported_errors).min(room);
         self.list.retain(|diagnostic| {
             let is_kept = diagnostic.severity == Severity::Error || room > 0;
             room -= usize::from(is_kept && diagnostic.severity == Severity::Warning);
@@ -313,6 +328,21 @@ mod tests {
         assert_eq!(list.len(), MAX_PROBLEMS);
         assert!(list.iter().all(Diagnostic::is_error));
         assert_eq!((omitted.errors, omitted.warnings), (50, 1000));
+    }
+
+    #[test]
+    fn a_problem_of_an_included_file_is_reported_once() {
+        let mut problems = Problems::new("a.mdx");
+        for file in ["b.mdx", "b.mdx", "a.mdx", "a.mdx"] {
+            problems.within_file(file, |problems| {
+                problems.add_warning(Code::ActionAsText, Span { start: 3, length: 1 }, "text");
+            });
+        }
+        problems.add_error(Code::WrongKind, Span { start: 3, length: 1 }, "wrong");
+        let (list, omitted) = problems.into_list();
+        let files: Vec<&str> = list.iter().map(|found| found.file.as_str()).collect();
+        assert_eq!(files, ["a.mdx", "a.mdx", "a.mdx", "b.mdx"]);
+        assert_eq!((omitted.errors, omitted.warnings), (0, 0));
     }
 
     #[test]

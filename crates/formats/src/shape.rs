@@ -12,6 +12,24 @@ const WORKFLOW_LISTS: [(&str, &[&str]); 2] = [
 /// The keys of which a test has at least one: the expectations, and the responses.
 const TEST_KEYS: &[&str] = &["expect", "steps", "answers"];
 
+/// All keys of a test.
+const ALL_TEST_KEYS: &[&str] = &[
+    "name",
+    "definition",
+    "workflow",
+    "inputs",
+    "model",
+    "aliases",
+    "tools",
+    "steps",
+    "expressions",
+    "answers",
+    "expect",
+];
+
+/// Ends of the names of definitions.
+const DEFINITION_ENDS: &[&str] = &[".json", ".jsonc", ".mdx", ".md", ".yaml", ".yml"];
+
 /// A JSON document whose format is not known yet.
 pub struct DocumentShape<'a> {
     /// The whole document.
@@ -29,11 +47,19 @@ impl<'a> DocumentShape<'a> {
     }
 
     /// Whether the document is a test of a workflow: it names a `definition`, and has expectations or responses; or it
-    /// names a `workflow`, and has expectations.
+    /// names a `workflow`, and has expectations; or it names one of them, and all its keys are those of a test, which then
+    /// expects that the run succeeds.
     pub(crate) fn is_test(&self) -> bool {
         let has_name = |key: &str| self.whole.get(key).is_some_and(|name| name.as_str().is_some());
         let has_any = |keys: &[&str]| keys.iter().any(|key| self.whole.get(key).is_some());
-        (has_name("definition") && has_any(TEST_KEYS)) || (has_name("workflow") && has_any(&["expect"]))
+        (has_name("definition") && has_any(TEST_KEYS))
+            || (has_name("workflow") && has_any(&["expect"]))
+            || ((has_name("definition") || has_name("workflow")) && self.has_only_test_keys())
+    }
+
+    fn has_only_test_keys(&self) -> bool {
+        let mut keys = self.whole.entries().iter().map(|(key, _, _)| key.as_str());
+        keys.all(|key| ALL_TEST_KEYS.contains(&key))
     }
 
     /// Whether the document is a workflow of n8n: its nodes have types such as `n8n-nodes-base.webhook`.
@@ -43,8 +69,12 @@ impl<'a> DocumentShape<'a> {
         nodes.iter().filter_map(type_of).any(|kind| kind.contains("n8n-nodes-") || kind.starts_with("@n8n/"))
     }
 
-    /// Whether the document is a test whose keys may be misspelt.
+    /// Whether the document is a test whose keys may be misspelt or unknown.
     pub(crate) fn resembles_test(&self) -> bool {
+        let definition = self.whole.get("definition").and_then(Node::as_str).unwrap_or_default().to_lowercase();
+        if self.is_test() || DEFINITION_ENDS.iter().any(|end| definition.ends_with(end)) {
+            return true;
+        }
         let resembles = |name: &str, keys: &[&str]| {
             has_similar_key(self.whole, name) && keys.iter().any(|key| has_similar_key(self.whole, key))
         };

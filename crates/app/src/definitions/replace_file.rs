@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::flow_folder::FLOW_FOLDER;
 use crate::folders::name_parent;
+use crate::project_files::{READ_WRITE_BITS, share_new_file};
 
 /// The mode of a new file in a folder that other programs read, and in which there is no file to go by.
 const SHARED_FILE_MODE: u32 = 0o644;
-/// The bits of a mode that are permissions to read and write; a new file takes no others.
-const READ_WRITE_BITS: u32 = 0o666;
 
 /// The number of drafts that this process has named: a file may be replaced several times at the same time.
 static DRAFTS: AtomicU64 = AtomicU64::new(0);
@@ -41,7 +40,7 @@ struct Rights {
 }
 
 /// The rights of the new version of a file: those of the old version; in AnythingLLM's folder of flows, those of the
-/// other flows; elsewhere, what the mask of the process allows.
+/// other flows; elsewhere, what the mask of the user allows.
 fn find_rights(file: &Path, folder: &Path) -> Option<Rights> {
     if let Ok(old) = fs::metadata(file) {
         return Some(Rights { mode: old.mode(), owner: Some(old) });
@@ -62,13 +61,16 @@ fn find_common_mode(folder: &Path) -> Option<u32> {
 fn write_durably(path: &Path, text: &str, rights: Option<&Rights>) -> io::Result<()> {
     let mode = rights.map_or(READ_WRITE_BITS, |rights| rights.mode);
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(path)?;
-    if let Some(rights) = rights {
-        if let Some(old) = &rights.owner {
-            // Only the superuser can give a file away. If that fails, its readers are still those of the mode.
-            let _ = fchown(&file, Some(old.uid()), Some(old.gid()));
+    match rights {
+        Some(rights) => {
+            if let Some(old) = &rights.owner {
+                // Only the superuser can give a file away. If that fails, its readers are still those of the mode.
+                let _ = fchown(&file, Some(old.uid()), Some(old.gid()));
+            }
+            // The mask of the process does not apply to this.
+            file.set_permissions(Permissions::from_mode(mode))?;
         }
-        // The mask of the process does not apply to this.
-        file.set_permissions(Permissions::from_mode(mode))?;
+        None => share_new_file(&file)?,
     }
     file.write_all(text.as_bytes())?;
     file.sync_all()

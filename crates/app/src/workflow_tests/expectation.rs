@@ -69,7 +69,7 @@ impl Expectation {
             Some(Mismatch { message, expected: wanted, found })
         };
         if let Some(expected) = &self.equals
-            && *expected != part
+            && !expected.is_equal_to(&part)
         {
             return Ok(mismatch("the value is another one".to_owned(), expected));
         }
@@ -135,6 +135,12 @@ mod tests {
     fn values_are_checked() {
         check(r#"{"equals": null}"#, "null", None);
         check(r#"{"equals": 1}"#, "2", Some("the value is another one"));
+        check(r#"{"equals": {"a": [3, 1e2]}}"#, r#"{"a": [3.0, 100]}"#, None);
+        check(r#"{"jsonpath": "$.a", "equals": 3}"#, r#"{"a": 3.0}"#, None);
+        check(r#"{"jsonpath": "$.a", "equals": 3.0}"#, r#"{"a": 3}"#, None);
+        check(r#"{"equals": 3}"#, r#""3""#, Some("the value is another one"));
+        check(r#"{"schema": {"const": 3, "type": "integer"}}"#, "3.0", None);
+        check(r#"{"jsonpath": "$[?@.n == 3].id", "equals": 7}"#, r#"[{"n": 3.0, "id": 7}]"#, None);
         check(r#"{"contains": "lamp"}"#, r#""a lamp""#, None);
         check(r#"{"contains": "lamp"}"#, r#""a boat""#, Some(r#"the text does not contain "lamp""#));
         check(r#"{"jsonpath": "$.items[*].id", "equals": [1, 2]}"#, r#"{"items": [{"id": 1}, {"id": 2}]}"#, None);

@@ -19,6 +19,7 @@ use crate::definitions::folder::is_link_within;
 use crate::definitions::reader::{MAX_TEST_BYTES, check_length, read_bounded_text};
 use crate::definitions::replace_file::replace_file;
 use crate::error::AppError;
+use crate::project_files::create_folder;
 
 /// The folder of tests in a project.
 pub const TEST_FOLDER: &str = "tests";
@@ -169,7 +170,7 @@ pub enum TestFileError {
         source: std::io::Error,
     },
     /// It is not a test.
-    #[error("{file}: {source}", file = file.display())]
+    #[error("{file}:{}", describe_syntax(source), file = file.display())]
     Syntax {
         /// The file.
         file: PathBuf,
@@ -193,13 +194,13 @@ pub enum TestFileError {
         is_ambiguous: bool,
     },
     /// Its definition has errors.
-    #[error("{file}: {subject} has errors: {}", messages.join("; "), file = file.display())]
+    #[error("{file}: {subject} has errors:\n{}", messages.join("\n"), file = file.display())]
     Definition {
         /// The file of the test.
         file: PathBuf,
         /// The definition.
         subject: TestSubject,
-        /// The errors.
+        /// The errors, each with its place.
         messages: Vec<String>,
     },
     /// There is no workflow with its id.
@@ -223,6 +224,14 @@ pub enum TestFileError {
         /// The reason.
         source: Box<AppError>,
     },
+}
+
+/// The place of an error in the file, and the error without its place.
+fn describe_syntax(error: &serde_json::Error) -> String {
+    let (line, column) = (error.line(), error.column());
+    let message = error.to_string();
+    let message = message.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&message);
+    format!("{line}:{column}: {message}")
 }
 
 fn describe_subjects(is_ambiguous: bool) -> &'static str {
@@ -269,7 +278,7 @@ impl TestFile {
     pub fn write(&self, file: &Path) -> Result<(), TestFileError> {
         let failed = |source| TestFileError::Io { file: file.to_owned(), source };
         if let Some(folder) = file.parent() {
-            std::fs::create_dir_all(folder).map_err(failed)?;
+            create_folder(folder).map_err(failed)?;
         }
         // Serialisation to memory with text keys cannot fail.
         let text = serde_json::to_string_pretty(self).unwrap_or_default() + "\n";

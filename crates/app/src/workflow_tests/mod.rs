@@ -12,6 +12,7 @@ mod request_secrets;
 mod responses;
 mod shared_messages;
 mod subject;
+mod test_clock;
 mod test_runs;
 mod validity;
 

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowloom_core::bound::can_call_out;
 use flowloom_core::code::Code;
@@ -20,8 +19,8 @@ use flowloom_models::{ModelError, Models, ResolveError};
 use flowloom_runtime::child_run::{ChildOutcome, charge_child_run, find_child_limits};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::{
-    BoxFuture, ChildEffects, Clock, CodeRunner, EffectContext, EffectFuture, Effects, Functions, HttpSender, Model,
-    Price, SandboxHost, Scraper,
+    ChildEffects, Clock, CodeRunner, EffectContext, EffectFuture, Effects, Functions, HttpSender, Model, Price,
+    SandboxHost, Scraper,
 };
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, StartOptions};
@@ -31,12 +30,10 @@ use parking_lot::Mutex;
 use super::compare::request_to_test_json;
 use super::file::{StepAttempt, TestExpression, TestFile, TestStep};
 use super::responses::{list_script_values, list_step_responses};
+use super::test_clock::TestClock;
 use super::test_runs::{RunPlace, TestRun};
 use crate::definitions::bundle::{Bundle, compile_bundle};
 use crate::tools::workflows::CalledWorkflow;
-
-/// Start of the clock of a test, in milliseconds since the Unix epoch: 2026-01-01.
-const START_MS: u64 = 1_767_225_600_000;
 
 /// The model of requests that name none, if none is configured: a test needs no model.
 const PLACEHOLDER_MODEL: &str = "scripted:test";
@@ -55,7 +52,6 @@ struct GivenEffects {
     expressions: Vec<TestExpression>,
     /// Evaluates expressions whose values the test does not have, and runs blocks that have changed.
     code: Arc<dyn CodeRunner>,
-    clock: Arc<dyn Clock>,
     /// The child runs that have ended or wait.
     child_runs: Mutex<Vec<TestRun>>,
 }
@@ -64,6 +60,8 @@ struct GivenEffects {
 pub(super) struct OfflineEffects {
     given: Arc<GivenEffects>,
     place: RunPlace,
+    /// The clock of the run, which jumps from one wait to the next. With live models, the real one counts.
+    clock: TestClock,
     /// The bundle of the run, if it calls workflows.
     bundle: Option<Bundle>,
 }
@@ -89,10 +87,9 @@ impl OfflineEffects {
             steps: if bundle.is_some() { test.steps.clone() } else { Vec::new() },
             expressions: if bundle.is_some() { test.expressions.clone() } else { Vec::new() },
             code,
-            clock: build_clock(is_live),
             child_runs: Mutex::default(),
         };
-        OfflineEffects { given: Arc::new(given), place: RunPlace::default(), bundle }
+        OfflineEffects { given: Arc::new(given), place: RunPlace::default(), clock: TestClock::new(), bundle }
     }
 
     /// Live models, for questions about a test.
@@ -105,20 +102,23 @@ impl OfflineEffects {
             steps: Vec::new(),
             expressions: Vec::new(),
             code,
-            clock: build_clock(true),
             child_runs: Mutex::default(),
         };
-        OfflineEffects { given: Arc::new(given), place: RunPlace::default(), bundle: None }
+        OfflineEffects { given: Arc::new(given), place: RunPlace::default(), clock: TestClock::new(), bundle: None }
     }
 
     /// The effects of the run.
     pub(super) fn into_effects(self: Arc<OfflineEffects>) -> Effects {
+        let clock: Arc<dyn Clock> = match self.given.is_live {
+            true => Arc::new(SystemClock),
+            false => Arc::new(self.clock.clone()),
+        };
         Effects {
             model: self.clone(),
             http: self.clone(),
             scraper: self.clone(),
             functions: self.clone(),
-            clock: self.given.clock.clone(),
+            clock,
             code: self,
         }
     }
@@ -190,12 +190,14 @@ impl OfflineEffects {
         };
         let responses = list_step_responses(&given.steps, &place, given.is_live);
         let scripts = list_script_values(&given.expressions, &place);
-        let child = OfflineEffects { given, place: place.clone(), bundle: Some(bundle) };
+        let running = self.clock.start_child_run();
+        let child = OfflineEffects { given, place: place.clone(), clock: running.clock(), bundle: Some(bundle) };
         let engine = Engine::new(Arc::new(child).into_effects(), Arc::new(MemoryJournal::new()));
         let seen = below.resume_count();
         let (run, collected) = engine.start_with_responses(start, responses, scripts)?;
         // On its own task, because runs within runs need a deep stack.
         let outcome = run.spawn().await.map_err(|error| StepFailure::new(Code::FunctionFailed, error.to_string()))?;
+        drop(running);
         let run = TestRun::new(place, outcome.records, outcome.state.clone(), &collected);
         self.given.child_runs.lock().push(run);
         if let Some(error) = outcome.broken {
@@ -207,13 +209,6 @@ impl OfflineEffects {
         }
         charge_child_run(context, &outcome.state);
         called.render_reply(ChildOutcome { plan, state: outcome.state, env: outcome.env })
-    }
-}
-
-fn build_clock(is_live: bool) -> Arc<dyn Clock> {
-    match is_live {
-        true => Arc::new(SystemClock),
-        false => Arc::new(InstantClock { now_ms: AtomicU64::new(START_MS) }),
     }
 }
 
@@ -248,6 +243,7 @@ impl Model for OfflineEffects {
         context: &'a EffectContext,
     ) -> EffectFuture<'a, GenerateReply> {
         Box::pin(async move {
+            self.clock.note_effect();
             if let Some(failure) = self.find_written_failure(context) {
                 return Err(failure);
             }
@@ -344,6 +340,7 @@ impl CodeRunner for OfflineEffects {
             if is_same || can_call_out(&request.source) {
                 return self.recorded_block(context);
             }
+            let _running = self.clock.start_code();
             match self.given.code.run_python(request, host, context).await {
                 Err(error) if error.code == Code::NoSandbox => self.recorded_block(context),
                 ran => ran,
@@ -356,22 +353,9 @@ impl CodeRunner for OfflineEffects {
         request: &'a ScriptRequest,
         context: &'a EffectContext,
     ) -> EffectFuture<'a, Option<Value>> {
-        self.given.code.evaluate_script(request, context)
-    }
-}
-
-/// A clock on which every wait is over immediately.
-struct InstantClock {
-    now_ms: AtomicU64,
-}
-
-impl Clock for InstantClock {
-    fn now_ms(&self) -> u64 {
-        self.now_ms.load(Ordering::Relaxed)
-    }
-
-    fn sleep_for(&self, duration_ms: u64) -> BoxFuture<'static, ()> {
-        self.now_ms.fetch_add(duration_ms, Ordering::Relaxed);
-        Box::pin(std::future::ready(()))
+        Box::pin(async move {
+            let _running = self.clock.start_code();
+            self.given.code.evaluate_script(request, context).await
+        })
     }
 }

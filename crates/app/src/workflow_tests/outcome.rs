@@ -90,6 +90,12 @@ impl TestOutcome {
         }
     }
 
+    /// Whether an update would change the file of a test that failed. Nothing that a person expects is changed.
+    pub fn can_update(&self) -> bool {
+        let Some(updated) = self.updated.as_ref().filter(|_| !self.has_passed()) else { return false };
+        TestFile::read(&self.file).is_ok_and(|before| updated.differs_from(&before))
+    }
+
     /// Replaces the file by the test that expects what has happened now, if the test failed or models have answered anew.
     pub(super) fn update_file(&mut self, is_live: bool) -> Result<(), TestFileError> {
         let Some(updated) = &self.updated else { return Ok(()) };

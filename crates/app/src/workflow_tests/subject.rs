@@ -77,8 +77,9 @@ impl TestRunner<'_> {
             Location::Stored(found) => self.load_stored(found, test).await,
         };
         let mut source = loaded.map_err(|error| fail(vec![error.to_string()]))?;
-        let errors = source.compiled.diagnostics.iter().filter(|problem| problem.is_error());
-        let messages: Vec<String> = errors.map(|problem| format!("{}: {}", problem.code, problem.message)).collect();
+        let problems = source.problems();
+        let errors = problems.iter().filter(|problem| problem["severity"] == "error");
+        let messages: Vec<String> = errors.map(describe_problem).collect();
         let plan = Arc::new(source.compiled.plan.take().ok_or_else(|| fail(messages))?);
         let bundle = self.build_bundle(&plan, &source);
         Ok((plan, bundle))
@@ -149,6 +150,13 @@ impl TestRunner<'_> {
         let bundle = Bundle { entry: source.name().to_owned(), format: plan.format, files, ..settings };
         Some(bundle.with_tools(tools))
     }
+}
+
+/// An error of a definition with its place.
+fn describe_problem(problem: &serde_json::Value) -> String {
+    let text = |key: &str| problem[key].as_str().unwrap_or_default();
+    let (file, code, message) = (text("file"), text("code"), text("message"));
+    format!("{file}:{}:{}: {code}: {message}", problem["line"], problem["column"])
 }
 
 /// The tools of MCP servers as they were when a test was recorded.

@@ -28,7 +28,7 @@ use crate::calls::Call;
 use crate::draft::{Body, FailureRule, Item, ItemKind, Prompt, read_body};
 use crate::names::{Known, Names, chains_outputs};
 use crate::report::Report;
-use crate::text::{Piece, Reference, read_pieces, shorten_line};
+use crate::text::{PathPart, Piece, Reference, read_pieces, shorten_line};
 use crate::turns::{read_agent, read_machine};
 
 /// The input and the state of a writer.
@@ -60,6 +60,20 @@ pub(crate) struct Emitter<'p> {
     pub(crate) kept_parts: Vec<(&'static str, String)>,
     /// Whether a text of the present step is another one in the result.
     pub(crate) has_other_text: bool,
+    /// How the present text can read answers.
+    pub(crate) reads: AnswerReads,
+}
+
+/// How a text of the result can read the text of an answer.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum AnswerReads {
+    /// The whole, or a part as the format reads parts of texts.
+    #[default]
+    Parts,
+    /// The whole only: reading a part fails there.
+    Whole,
+    /// The whole, or its length.
+    Length,
 }
 
 /// Properties of a step, besides its action, that a format can express.
@@ -427,6 +441,14 @@ impl Emitter<'_> {
             }
             return None;
         };
+        if self.splits_answer(&known, reference) {
+            if self.reads == AnswerReads::Length && is_length(reference) {
+                return Some(known);
+            }
+            let message = format!("{source}: a text has no parts here, so the reference is text");
+            self.report.add_loss(span, message);
+            return None;
+        }
         if !known.is_text || !reference.path.is_empty() {
             let message = format!("{source} may not be a string, and other values are written differently here");
             self.report.add_loss(span, message);
@@ -435,6 +457,11 @@ impl Emitter<'_> {
             self.report.add_general_difference(self.plan.root.span, message);
         }
         Some(known)
+    }
+
+    /// Whether a reference reads a part of an answer that is a text, where only the whole can be read.
+    fn splits_answer(&self, known: &Known, reference: &Reference) -> bool {
+        known.is_text && !reference.path.is_empty() && self.reads != AnswerReads::Parts
     }
 
     fn write_reference(
@@ -449,4 +476,9 @@ impl Emitter<'_> {
             reference.source.clone()
         })
     }
+}
+
+/// Whether a reference is to the length of a value.
+fn is_length(reference: &Reference) -> bool {
+    matches!(reference.path.as_slice(), [PathPart::Field(field)] if field == "length")
 }

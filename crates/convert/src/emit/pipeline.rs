@@ -159,6 +159,7 @@ impl Emitter<'_> {
             }
         }
         let schema = prompt.generate.schema.clone().filter(|schema| schema.get("properties").is_some());
+        let target = if schema.is_some() { id.clone() } else { format!("{id}.text") };
         let block = begin_block(&id, &title, format!("Answers the prompt of {title}"), "llm")
             .with("input_schema", object_schema(properties, ""))
             .with("output_schema", schema.unwrap_or_else(text_schema))
@@ -169,7 +170,7 @@ impl Emitter<'_> {
         rows.push_node(&id, Row { comments: self.loss_comments(mark), value: Some(node.build()) });
         rows.push_block(block.build());
         let sets_input = self.sets_input();
-        self.names.note_result(item, &format!("{id}.text"), sets_input);
+        self.names.note_result(item, &target, sets_input);
     }
 
     /// The value of an input of a node. What cannot be a reference is text, or nothing if it would be another reference.
@@ -179,11 +180,15 @@ impl Emitter<'_> {
             Some(known) => Some(known),
             None => self.find_reference(reference, span),
         };
-        if let Some(value) = known.as_ref().and_then(|known| write_pipeline_reference(&known.target, reference)) {
+        let source = &reference.source;
+        let is_split = known.as_ref().is_some_and(|known| self.splits_answer(known, reference));
+        let readable = known.as_ref().filter(|_| !is_split);
+        if let Some(value) = readable.and_then(|known| write_pipeline_reference(&known.target, reference)) {
             return value;
         }
-        let source = &reference.source;
-        if known.is_some() {
+        if is_split {
+            self.report.add_loss(span, format!("{source}: a text has no parts here, so the reference is text"));
+        } else if known.is_some() {
             self.lose_whole_output(source, span);
         }
         if !has_pipeline_reference(source) {

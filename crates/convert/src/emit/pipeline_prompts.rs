@@ -4,10 +4,10 @@ use flowloom_core::expr::{Data, Template};
 use flowloom_core::render::to_json;
 use flowloom_core::value::{Map, Value};
 
-use super::Emitter;
 use super::pipeline::{
     ABILITIES, PipelineRows, begin_block, object_schema, string_schema, text_schema, write_pipeline_reference,
 };
+use super::{AnswerReads, Emitter, is_length};
 use crate::draft::{Item, Prompt};
 use crate::json_text::{ObjectBuilder, Row};
 use crate::prose::write_value;
@@ -73,10 +73,19 @@ impl Emitter<'_> {
 
     /// A text as an expression of Python.
     fn write_python(&mut self, template: &Template, item: &Item<'_>, inputs: &mut BlockInputs) -> String {
+        self.reads = AnswerReads::Length;
         let pieces = self.resolve_pieces(template, item.span);
+        self.reads = AnswerReads::Whole;
         let write = |piece: Piece| match piece {
             Piece::Text(text) | Piece::Secret(text) | Piece::Expression(text) => to_json(&text.into()),
-            Piece::Value(reference) => match write_pipeline_reference(&reference.name, &reference) {
+            Piece::Value(mut reference) => match write_pipeline_reference(&reference.name, &reference) {
+                // Of an answer, which has no fields.
+                Some(_) if is_length(&reference) && reference.name.ends_with(".text") => {
+                    reference.path.clear();
+                    let value = write_pipeline_reference(&reference.name, &reference).unwrap_or_default();
+                    let name = inputs.find_name(&name_input(&reference), value);
+                    write_length(&format!("inputs[{}]", to_json(&name.into())))
+                }
                 Some(value) => {
                     let name = inputs.find_name(&name_input(&reference), value);
                     format!("inputs[{}]", to_json(&name.into()))
@@ -91,6 +100,11 @@ impl Emitter<'_> {
         let written: Vec<String> = pieces.into_iter().map(write).collect();
         if written.is_empty() { "\"\"".to_owned() } else { written.join(" + ") }
     }
+}
+
+/// The length of a text in Python as JavaScript counts it, in UTF-16 units.
+fn write_length(text: &str) -> String {
+    format!("str(len({text}.encode(\"utf-16-le\")) // 2)")
 }
 
 /// The name of the input for a reference to an answer: that of its node.

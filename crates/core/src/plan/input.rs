@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::code::Code;
 use crate::diagnostic::find_similar_name;
 use crate::error::StepFailure;
+use crate::image::find_image_problem;
 use crate::value::{Blob, Map, Number, Value};
 
 /// How inputs become variables.
@@ -56,7 +57,7 @@ pub enum InputKind {
     Boolean,
     /// A list.
     List,
-    /// A file.
+    /// A file that models are sent as an image.
     File,
     /// One of these texts.
     OneOf(Vec<String>),
@@ -170,8 +171,13 @@ impl InputKind {
             (InputKind::Boolean, Value::String(text)) if matches!(&**text, "true" | "false") => None,
             (InputKind::Boolean, _) => must("true or false"),
             (InputKind::List, _) => must("a list"),
-            (InputKind::File, file) if read_blob(file).is_some() => None,
-            (InputKind::File, _) => must("a file"),
+            (InputKind::File, file) => match read_blob(file) {
+                Some(blob) => {
+                    let problem = find_image_problem(&blob.name, &blob.mime, &blob.data)?;
+                    Some(format!("is not valid: {problem}"))
+                }
+                None => must("a file"),
+            },
             (InputKind::OneOf(options), Value::String(text)) if options.iter().any(|option| **option == **text) => None,
             (InputKind::OneOf(options), value) => {
                 let given = crate::render::to_json(value);
@@ -219,6 +225,10 @@ mod tests {
         assert_eq!(InputKind::Number.read(&"5".into()), Value::from(5));
         assert_eq!(InputKind::Boolean.read(&"true".into()), Value::from(true));
         assert!(matches!(InputKind::File.read(&file), Value::Blob(_)));
+        assert_eq!(
+            InputKind::File.find_problem(&file).as_deref(),
+            Some("is not valid: a.txt is not a PNG, JPEG, GIF or WebP image by its content; convert it to one of them")
+        );
         let colours = InputKind::OneOf(vec!["red".into()]);
         assert!(colours.find_problem(&"red".into()).is_none());
         for (kind, wrong) in [

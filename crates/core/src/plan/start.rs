@@ -3,9 +3,10 @@
 use super::env::{Env, Vars};
 use super::input::{InputKind, Inputs};
 use super::step::Plan;
-use crate::chat::{close_open_calls, read_messages, read_user_message};
+use crate::chat::{Message, MessagePart, close_open_calls, read_messages, read_user_message};
 use crate::code::Code;
 use crate::error::StepFailure;
+use crate::image::find_image_problem;
 use crate::value::Value;
 
 impl Plan {
@@ -58,6 +59,51 @@ fn find_messages(inputs: &Value) -> Option<&Value> {
 
 /// The problem with the messages among the inputs, if there is one.
 fn find_conversation_problem(inputs: &Value) -> Option<String> {
-    let message = inputs.get("message").and_then(|message| read_user_message(message).err());
-    message.or_else(|| find_messages(inputs).and_then(|messages| read_messages(messages).err()))
+    let message = inputs.get("message").map(read_user_message);
+    if let Some(problem) = message.and_then(|read| read.map_or_else(Some, |message| find_wrong_image(&message))) {
+        return Some(problem);
+    }
+    match read_messages(find_messages(inputs)?) {
+        Ok(messages) => messages.iter().enumerate().find_map(|(index, message)| {
+            find_wrong_image(message).map(|problem| format!("messages[{index}]: {problem}"))
+        }),
+        Err(problem) => Some(problem),
+    }
+}
+
+/// The problem with an image of a message that models would refuse, if there is one.
+fn find_wrong_image(message: &Message) -> Option<String> {
+    message.parts.iter().find_map(|part| match part {
+        MessagePart::Image { mime, data, name } => find_image_problem(name, mime, data),
+        MessagePart::Text { .. } => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_of_a_conversation_are_checked() {
+        let image = |mime: &str, base64: &str| {
+            let url = format!("data:{mime};base64,{base64}");
+            let part = Value::map([("type", Value::from("image_url")), ("image_url", Value::from(url))]);
+            Value::map([("role", Value::from("user")), ("content", Value::list(vec![part]))])
+        };
+        let given = |message: Value| Value::map([("messages", Value::list(vec![message]))]);
+        assert_eq!(find_conversation_problem(&given(image("image/png", "iVBORw0KGgo="))), None);
+        assert_eq!(
+            find_conversation_problem(&given(image("image/png", "aGVsbG8="))).as_deref(),
+            Some(
+                "messages[0]: the image is not a PNG, JPEG, GIF or WebP image by its content; convert it to one of them"
+            )
+        );
+        let file = [("name", "a.png"), ("mime", "image/png"), ("base64", "aGVsbG8=")];
+        let file = Value::map([("$file", Value::map(file.map(|(key, text)| (key, Value::from(text)))))]);
+        let message = Value::map([("message", Value::list(vec!["look".into(), file]))]);
+        assert_eq!(
+            find_conversation_problem(&message).as_deref(),
+            Some("a.png is not a PNG, JPEG, GIF or WebP image by its content; convert it to one of them")
+        );
+    }
 }

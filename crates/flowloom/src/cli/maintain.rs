@@ -1,8 +1,10 @@
-//! Arguments of the commands that maintain definitions: `flowloom fmt` and `convert`.
+//! Arguments of the commands that maintain definitions: `flowloom fmt`, `convert` and `import`.
 
 use std::path::PathBuf;
 
 use clap::Args;
+
+use super::format_names::FormatParser;
 
 #[derive(Debug, Args)]
 pub(crate) struct FmtArgs {
@@ -16,7 +18,7 @@ pub(crate) struct FmtArgs {
     #[arg(long)]
     pub(crate) diff: bool,
     /// Format of the definitions [default: detected]
-    #[arg(long = "as", value_name = "FORMAT")]
+    #[arg(long = "as", value_name = "FORMAT", value_parser = FormatParser, hide_possible_values = true)]
     pub(crate) format: Option<String>,
     /// The path of the text on stdin, for its format and for messages
     #[arg(long, value_name = "FILE")]
@@ -28,11 +30,14 @@ pub(crate) struct ConvertArgs {
     /// Definition file or folder, the name of a workflow of the project, or `-` for stdin
     pub(crate) file: PathBuf,
     /// Format of the result: markdown, flow, pipeline, graph, steps or agent
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", value_parser = FormatParser, hide_possible_values = true)]
     pub(crate) to: String,
     /// Output file; one that ends with .jsonc says in comments what is lost [default: stdout]
     #[arg(short, long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+    /// Replace the output file if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Write nothing and exit with 1 if something is lost
     #[arg(long)]
     pub(crate) strict: bool,
@@ -40,6 +45,18 @@ pub(crate) struct ConvertArgs {
     #[arg(long, short)]
     pub(crate) verbose: bool,
     /// Format of the definition [default: detected]
-    #[arg(long = "as", value_name = "FORMAT")]
+    #[arg(long = "as", value_name = "FORMAT", value_parser = FormatParser, hide_possible_values = true)]
     pub(crate) format: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ImportArgs {
+    /// File of the community hub item
+    pub(crate) file: PathBuf,
+    /// Output file [default: stdout]
+    #[arg(short, long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Replace the output file if it exists
+    #[arg(long)]
+    pub(crate) force: bool,
 }

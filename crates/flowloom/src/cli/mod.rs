@@ -4,6 +4,7 @@ mod blocks;
 mod eval;
 mod exit_codes;
 mod fork;
+mod format_names;
 mod global;
 mod help;
 #[cfg(test)]
@@ -33,10 +34,11 @@ use crate::terminal::draw::DrawingFormat;
 pub(crate) use blocks::BlocksCommand;
 pub(crate) use eval::{EvalAuthorArgs, EvalCommand};
 pub(crate) use fork::{DiffArgs, ForkArgs};
+use format_names::FormatParser;
 pub(crate) use global::{ExistingData, Global};
 pub(crate) use help::{build_command, describe_error, find_help, hint_at_input};
 pub(crate) use keys::KeysCommand;
-pub(crate) use maintain::{ConvertArgs, FmtArgs};
+pub(crate) use maintain::{ConvertArgs, FmtArgs, ImportArgs};
 pub(crate) use man::write_man_pages;
 pub(crate) use models::{ModelsCommand, PullArgs};
 pub(crate) use new::NewArgs;
@@ -170,16 +172,11 @@ pub(crate) enum Command {
         command: ModelsCommand,
     },
     /// Extract the flow from a community hub item
-    Import {
-        /// File of the community hub item
-        file: PathBuf,
-        /// Output file [default: stdout]
-        #[arg(short, long)]
-        out: Option<PathBuf>,
-    },
+    Import(ImportArgs),
     /// Print the JSON Schema of a format
     Schema {
         /// Format: flow, steps, pipeline, graph, agent, or markdown (for the frontmatter)
+        #[arg(value_parser = FormatParser, hide_possible_values = true)]
         format: String,
     },
     /// Serve an editor as its language server, on stdin and stdout
@@ -336,7 +333,7 @@ pub(crate) struct GraphArgs {
     #[arg(long, value_enum, default_value_t = DrawingFormat::Text)]
     pub(crate) format: DrawingFormat,
     /// Format of the definition [default: detected]
-    #[arg(long = "as", value_name = "FORMAT")]
+    #[arg(long = "as", value_name = "FORMAT", value_parser = FormatParser, hide_possible_values = true)]
     pub(crate) definition: Option<String>,
     /// Ignore dangling edges of a graph
     #[arg(long)]

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use flowloom_app::user_names::check_user_name;
 
+use super::format_names::FormatParser;
+
 #[derive(Debug, Args)]
 pub(crate) struct NewArgs {
     /// Description of the pipeline in plain language [default: prompt for it]
@@ -19,7 +21,7 @@ pub(crate) struct NewArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) answers: Option<PathBuf>,
     /// Also write the pipeline in another format, if that can express it: flow, steps or markdown
-    #[arg(long, value_name = "FORMAT")]
+    #[arg(long, value_name = "FORMAT", value_parser = FormatParser, hide_possible_values = true)]
     pub(crate) into: Option<String>,
     /// Model for planning and for the blocks (p:m), or a model alias (name=p:m, *=p:m)
     #[arg(long, value_name = "MODEL")]

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::format_names::FormatParser;
+
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     /// Definition file or folder, or the name of a workflow of the project
@@ -21,7 +23,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "NAME=NUMBER", value_delimiter = ',')]
     pub(crate) max: Vec<String>,
     /// Format of the definition [default: detected]
-    #[arg(long = "as", value_name = "FORMAT")]
+    #[arg(long = "as", value_name = "FORMAT", value_parser = FormatParser, hide_possible_values = true)]
     pub(crate) format: Option<String>,
     /// How long effects take: `model=2s,request=300ms,function=300ms,block=200ms`
     #[arg(long, value_name = "NAME=TIME", value_delimiter = ',')]

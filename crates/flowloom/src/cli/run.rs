@@ -6,6 +6,7 @@ use clap::Args;
 use flowloom_app::user_names::check_user_name;
 
 use super::ReportStyle;
+use super::format_names::FormatParser;
 
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
@@ -37,7 +38,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "ID", default_value = "local", value_parser = check_user_name)]
     pub(crate) user: String,
     /// Format of the definition [default: detected]
-    #[arg(long = "as", value_name = "FORMAT")]
+    #[arg(long = "as", value_name = "FORMAT", value_parser = FormatParser, hide_possible_values = true)]
     pub(crate) format: Option<String>,
     /// Ignore dangling edges of a graph
     #[arg(long)]
@@ -96,7 +97,7 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) fix: bool,
     /// Format of the definitions [default: detected]
-    #[arg(long = "as", value_name = "FORMAT")]
+    #[arg(long = "as", value_name = "FORMAT", value_parser = FormatParser, hide_possible_values = true)]
     pub(crate) format: Option<String>,
     /// Ignore dangling edges of a graph
     #[arg(long)]

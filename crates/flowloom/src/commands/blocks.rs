@@ -6,6 +6,7 @@ use flowloom_app::blocks::{BlockError, BlockMatch, id_of};
 use flowloom_app::definitions::reader::read_bounded_text;
 use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
+use flowloom_app::project_files;
 use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
@@ -63,11 +64,11 @@ fn export_blocks(global: &Global, app: &App, user: &str, folder: &Path, ids: &[S
         ids => ids.iter().map(|id| find_block(app, user, id)).collect::<Result<_, _>>()?,
     };
     let failed = |error| CommandError::new(Code::FileFailed, format!("{}: {error}", folder.display()));
-    std::fs::create_dir_all(folder).map_err(failed)?;
+    project_files::create_folder(folder).map_err(failed)?;
     let mut files = Vec::new();
     for block in &blocks {
         let file = folder.join(format!("{}.json", id_of(block)));
-        std::fs::write(&file, format!("{}\n", summary::to_indented_json(block))).map_err(failed)?;
+        project_files::write_file(&file, format!("{}\n", summary::to_indented_json(block))).map_err(failed)?;
         files.push(file.display().to_string());
     }
     super::results::print_result(global, json!({"files": files}), &files.join("\n"));

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::results::print_json;
 use crate::cli::{ConvertArgs, Global};
 use crate::failure::{CommandError, CommandResult};
-use crate::replace_file::replace_file;
+use crate::replace_file::{check_new_file, replace_file};
 use crate::terminal::diagnostics;
 use crate::terminal::report::clean_line;
 
@@ -43,6 +43,7 @@ pub(crate) fn convert_file(global: &Global, arguments: &ConvertArgs) -> CommandR
     };
     if let (Some(out), Some(text)) = (&arguments.out, &converted.text) {
         reject_own_source(&converted.source, out)?;
+        check_new_file(out, arguments.force)?;
         replace_file(out, text)?;
     }
     match global.json {

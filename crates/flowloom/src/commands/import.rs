@@ -1,18 +1,17 @@
 //! `flowloom import FILE`: takes the flow out of an item of AnythingLLM's community hub.
 
-use std::path::Path;
-
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::runs::summary;
-use flowloom_formats::flow;
+use flowloom_formats::{flow, format_source};
 
-use crate::cli::Global;
+use crate::cli::{Global, ImportArgs};
 use crate::failure::{CommandError, CommandResult};
-use crate::replace_file::replace_file;
+use crate::replace_file::{check_new_file, replace_file};
 use crate::terminal::diagnostics;
 
-/// Prints or writes the flow of an item. Its problems are reported; with errors, nothing is written.
-pub(crate) fn import_hub_item(global: &Global, file: &Path, out: Option<&Path>) -> CommandResult {
+/// Prints or writes the flow of an item, in the canonical layout. Its problems are reported; with errors, nothing is written.
+pub(crate) fn import_hub_item(global: &Global, arguments: &ImportArgs) -> CommandResult {
+    let ImportArgs { file, out, force } = arguments;
     let text = std::fs::read_to_string(file)
         .map_err(|error| CommandError::usage(format!("{} cannot be read: {error}", file.display())))?;
     let Some(definition) = flow::unwrap_item(&text) else {
@@ -28,13 +27,15 @@ pub(crate) fn import_hub_item(global: &Global, file: &Path, out: Option<&Path>) 
     if checked.is_refused() {
         return Err(CommandError::usage(format!("the flow in {} has errors, so nothing was written", file.display())));
     }
-    // The stored form has no line break at its end.
-    let written = summary::to_indented_json(&definition);
+    let plain = summary::to_indented_json(&definition) + "\n";
+    let written = format_source(flow::FORMAT, "flow.json", &plain).unwrap_or(plain);
     match out {
-        None => println!("{written}"),
+        None => print!("{written}"),
         Some(out) => {
+            check_new_file(out, *force)?;
             replace_file(out, &written)?;
             super::results::print_result(global, serde_json::json!({"file": out.display().to_string()}), "");
+            eprintln!("{} written", out.display());
         }
     }
     Ok(0)

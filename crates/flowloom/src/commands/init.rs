@@ -9,6 +9,7 @@ use flowloom_app::config::project::{CONFIG_FILE, ProjectTarget};
 use flowloom_app::definitions::find::find_definitions;
 use flowloom_app::definitions::source::{LoadedDefinition, Loader};
 use flowloom_app::folders::name_folder;
+use flowloom_app::project_files;
 use flowloom_app::wiring;
 use flowloom_formats::{agent, graph};
 use serde_json::{Value, json};
@@ -71,6 +72,12 @@ pub(crate) fn create_project(global: &Global, arguments: &InitArgs) -> CommandRe
             println!("created {}", path.display());
         }
     }
+    if files.is_empty() {
+        eprintln!("{} already is a project with these files; nothing was changed", folder.display());
+    }
+    if let Some(outer) = find_outer_project(folder) {
+        eprintln!("note: it is a project of its own, inside of {}", outer.display());
+    }
     if !hosts.is_empty() {
         eprintln!("\nas in its own project, it may reach {} (egress.allow in {CONFIG_FILE})", hosts.join(", "));
     }
@@ -83,6 +90,12 @@ pub(crate) fn create_project(global: &Global, arguments: &InitArgs) -> CommandRe
     }
     print_next_steps(global, folder, &first, problems.is_empty())?;
     Ok(exit)
+}
+
+/// The project around the folder of a new one.
+fn find_outer_project(folder: &Path) -> Option<PathBuf> {
+    let folder = folder.canonicalize().ok()?;
+    folder.ancestors().skip(1).find(|outer| outer.join(CONFIG_FILE).is_file()).map(Path::to_owned)
 }
 
 /// The definition that a project starts with.
@@ -179,9 +192,9 @@ fn report_problems(global: &Global, folder: &Path, first: &Path) -> Result<Vec<V
 
 fn write_new_file(path: &Path, content: &[u8]) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
+        project_files::create_folder(folder)?;
     }
-    std::fs::File::create_new(path)?.write_all(content)
+    project_files::create_file(path)?.write_all(content)
 }
 
 fn print_next_steps(global: &Global, folder: &Path, first: &Path, can_run: bool) -> Result<(), CommandError> {

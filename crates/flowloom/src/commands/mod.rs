@@ -108,7 +108,7 @@ async fn dispatch_command(cli: Cli) -> CommandResult {
         Command::Resolve(arguments) => resume::resolve_effect(&global, arguments).await,
         Command::Models { command: ModelsCommand::List } => models::list_models(&global).await,
         Command::Models { command: ModelsCommand::Pull(arguments) } => models::pull_models(&global, &arguments).await,
-        Command::Import { file, out } => import::import_hub_item(&global, &file, out.as_deref()),
+        Command::Import(arguments) => import::import_hub_item(&global, &arguments),
         Command::Schema { format } => explain::print_schema(&format),
         Command::Chat(arguments) => chat::chat_with_graph(&global, arguments).await,
         Command::Agent(arguments) => chat::chat_with_agent(&global, arguments).await,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use flowloom_app::authoring::OutputTarget;
+use flowloom_app::project_files;
 use flowloom_app::runs::summary;
 use flowloom_author::ExportedDefinition;
 use flowloom_author::create::{free_id, numbered_ids};
@@ -92,11 +93,11 @@ impl OutputFolder {
         self.create()?;
         if files.len() > 1 {
             let blocks = self.0.join(BLOCKS_FOLDER);
-            std::fs::create_dir_all(&blocks).map_err(|error| write_failure(&blocks, &error))?;
+            project_files::create_folder(&blocks).map_err(|error| write_failure(&blocks, &error))?;
         }
         for (name, value) in &files {
             let path = self.0.join(name);
-            std::fs::write(&path, lay_out(name, value)).map_err(|error| write_failure(&path, &error))?;
+            project_files::write_file(&path, lay_out(name, value)).map_err(|error| write_failure(&path, &error))?;
         }
         Ok(files.into_iter().map(|(name, _)| name).collect())
     }
@@ -114,7 +115,7 @@ impl OutputFolder {
         match flowloom_author::export_pipeline(format, pipeline, blocks, model) {
             Ok(ExportedDefinition { file, text }) => {
                 let path = self.0.join(&file);
-                std::fs::write(&path, text).map_err(|error| write_failure(&path, &error))?;
+                project_files::write_file(&path, text).map_err(|error| write_failure(&path, &error))?;
                 written.push(file);
                 Ok(Vec::new())
             }
@@ -123,7 +124,7 @@ impl OutputFolder {
     }
 
     fn create(&self) -> Result<(), CommandError> {
-        std::fs::create_dir_all(&self.0).map_err(|error| write_failure(&self.0, &error))
+        project_files::create_folder(&self.0).map_err(|error| write_failure(&self.0, &error))
     }
 }
 

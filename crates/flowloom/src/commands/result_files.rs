@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use flowloom_app::project_files;
 use flowloom_app::runs::summary;
 use flowloom_core::plan::Plan;
 use flowloom_core::value::Value;
@@ -12,7 +13,7 @@ use crate::failure::CommandError;
 
 /// Creates the folder before the run, so that an unwritable path is reported early.
 pub(crate) fn create_folder(folder: &Path) -> Result<(), CommandError> {
-    std::fs::create_dir_all(folder).map_err(|error| write_failure(folder, &error))
+    project_files::create_folder(folder).map_err(|error| write_failure(folder, &error))
 }
 
 /// Writes `result.json`, the object printed by `--json`, and `output.md`: the output as text, with a frontmatter that
@@ -22,7 +23,7 @@ pub(crate) fn write_result(folder: &Path, plan: &Plan, outcome: &RunOutcome) -> 
     let document = render_document(plan, outcome, &summary.output);
     for (name, text) in [("result.json", summary::to_indented_json(&summary)), ("output.md", document)] {
         let file = folder.join(name);
-        std::fs::write(&file, text + "\n").map_err(|error| write_failure(&file, &error))?;
+        project_files::write_file(&file, text + "\n").map_err(|error| write_failure(&file, &error))?;
     }
     Ok(())
 }

@@ -4,7 +4,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use flowloom_app::config::Config;
+use flowloom_app::definitions::find::find_definitions;
 use flowloom_app::definitions::folder::leaves_folder;
+use flowloom_app::definitions::source::Loader;
 use flowloom_app::engines::App;
 use flowloom_app::listing::count_noun;
 use flowloom_app::runs::stored::LoadedRun;
@@ -18,6 +20,7 @@ use crate::cli::{Global, RecordTestArgs, TestArgs, TestCommand, TestReport};
 use crate::failure::{CommandError, CommandResult, print_error};
 use crate::inputs::parse_budget;
 use crate::print::show_path;
+use crate::replace_file::check_new_file;
 use crate::terminal::test_report::{describe_outcome, render_junit, render_outcome, render_summary, render_tap};
 
 /// The exit code if a test failed.
@@ -145,10 +148,7 @@ async fn record_run(global: &Global, arguments: &RecordTestArgs) -> CommandResul
         Some(file) => name_file(folder, file)?,
         None => find_subject(&app, &opened, folder)?,
     };
-    if arguments.file.exists() && !arguments.force {
-        let message = format!("{} exists; use --force to replace it", arguments.file.display());
-        return Err(CommandError::usage(message));
-    }
+    check_new_file(&arguments.file, arguments.force)?;
     let test: TestFile = record_test(&app.runs, &opened, subject).await?;
     test.write(&arguments.file)?;
     if !global.json {
@@ -173,12 +173,26 @@ fn find_subject(app: &Arc<App>, opened: &LoadedRun, folder: &Path) -> Result<Tes
     {
         return Ok(stored);
     }
-    match [PathBuf::from(entry), root.join(entry)].iter().find(|path| path.is_file()) {
-        Some(file) => name_file(folder, file),
+    match find_definition_file(&app.config, opened) {
+        Some(file) => name_file(folder, &file),
         None => Err(CommandError::usage(format!(
             "the run's definition {entry} is neither a file here nor a stored workflow; name its file with --definition"
         ))),
     }
+}
+
+/// The file of a run's definition. The path of the run is relative to the folder in which it was started, which may be another
+/// one of the project, so a file with the same text is preferred.
+fn find_definition_file(config: &Config, opened: &LoadedRun) -> Option<PathBuf> {
+    let (root, entry) = (&config.project.root, Path::new(opened.entry()));
+    let has_text = |file: &PathBuf| std::fs::read_to_string(file).is_ok_and(|text| text == opened.definition());
+    let near = [entry.to_owned(), root.join(entry)];
+    if let Some(file) = near.iter().find(|file| has_text(file)) {
+        return Some(file.clone());
+    }
+    let all = find_definitions(root, &Loader::new(config)).definitions.into_iter().map(|found| root.join(found.file));
+    let same = all.filter(|file| file.file_name() == entry.file_name()).find(has_text);
+    same.or_else(|| near.into_iter().find(|file| file.is_file()))
 }
 
 /// The subject of a test in `folder` that runs a file.

@@ -153,13 +153,14 @@ pub(crate) fn to_json(sources: &[LoadedDefinition]) -> serde_json::Value {
 /// Diagnostics as GitHub Actions annotations.
 pub(crate) fn to_github(sources: &[LoadedDefinition]) -> String {
     let escape = |text: &str| text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A");
+    let escape_property = |text: &str| escape(text).replace(':', "%3A").replace(',', "%2C");
     let list = to_json(sources);
     let lines = list.as_array().into_iter().flatten().map(|problem| {
         let text = |key: &str| problem[key].as_str().unwrap_or_default().to_owned();
         format!(
             "::{} file={},line={},col={},title={}::{}\n",
             text("severity"),
-            escape(&text("file")),
+            escape_property(&text("file")),
             problem["line"],
             problem["column"],
             text("code"),
@@ -191,7 +192,7 @@ pub(crate) fn to_sarif(sources: &[LoadedDefinition]) -> serde_json::Value {
                 "level": problem["severity"],
                 "message": {"text": message_with_help(problem)},
                 "locations": [{"physicalLocation": {
-                    "artifactLocation": {"uri": problem["file"]},
+                    "artifactLocation": {"uri": write_uri(problem["file"].as_str().unwrap_or_default())},
                     "region": {"startLine": problem["line"], "startColumn": problem["column"]},
                 }}],
             })
@@ -207,4 +208,37 @@ pub(crate) fn to_sarif(sources: &[LoadedDefinition]) -> serde_json::Value {
         "version": "2.1.0",
         "runs": [{"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}],
     })
+}
+
+/// The path of a file as a URI: that of an absolute path has a scheme, any other is relative to the current folder.
+fn write_uri(path: &str) -> String {
+    let path = path.strip_prefix("./").unwrap_or(path);
+    let mut uri = if path.starts_with('/') { "file://".to_owned() } else { String::new() };
+    for byte in path.bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' => uri.push(char::from(byte)),
+            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(byte)),
+            byte => uri += &format!("%{byte:02X}"),
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_written_as_uris() {
+        for (path, uri) in [
+            ("flows/a_b-c~1.json", "flows/a_b-c~1.json"),
+            ("./a.json", "a.json"),
+            ("my flow#1 100%.json", "my%20flow%231%20100%25.json"),
+            ("\u{fc}ber.mdx", "%C3%BCber.mdx"),
+            ("c:x.json", "c%3Ax.json"),
+            ("/tmp/a b.json", "file:///tmp/a%20b.json"),
+        ] {
+            assert_eq!(write_uri(path), uri, "{path}");
+        }
+    }
 }

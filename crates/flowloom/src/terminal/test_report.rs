@@ -59,9 +59,9 @@ pub(crate) fn render_summary(outcomes: &[TestOutcome], given: &TestArgs) -> Stri
         let advice = "ask a model the questions that were skipped: flowloom test --live";
         let _ = writeln!(out, "{}", paint_text(Style::Dim, advice));
     }
-    // A test that cannot be read is not updated either.
     if outcomes.iter().any(|outcome| !outcome.is_accepted() && outcome.invalid.is_none()) {
-        let update = (!given.update).then_some("accept what happens now: flowloom test --update");
+        let can_update = !given.update && outcomes.iter().any(TestOutcome::can_update);
+        let update = can_update.then_some("accept what happens now: flowloom test --update");
         let live = (!given.live).then_some("ask the models again: flowloom test --live");
         let advice: Vec<&str> = [update, live].into_iter().flatten().collect();
         if !advice.is_empty() {

@@ -101,7 +101,7 @@ impl FlowCompiler<'_> {
             let Some(fields) = Fields::read_object(row, "a variable", self.problems) else { continue };
             fields.warn_unknown_keys(&["name", "value", "description"], self.problems);
             let name = fields.get("name").map(scalar_text).unwrap_or_default();
-            if name.is_empty() {
+            if name.trim().is_empty() {
                 let message = "this variable has no name, so nothing can refer to it";
                 self.problems.add_warning(Code::BlankVariable, row.span, message).help =
                     Some("give it a name, or remove the row".into());

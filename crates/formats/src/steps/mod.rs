@@ -300,17 +300,20 @@ impl StepsCompiler<'_> {
             let rules = ReferenceRules { parse: template::parse, is_known: &is_known, example: REFERENCE_EXAMPLE };
             written.report_lookalikes(&rules, self.problems);
         }
-        let (function, span) = function?;
         let secret = prompt.iter_secrets().next().map(|name| name.to_string());
         let is_default = written.is_none_or(|(prompt, _)| prompt == default);
-        let kind = self.compile_function(function, span, StepPrompt { text: prompt, is_default, is_collect })?;
-        if let (Some(name), Some((_, prompt))) = (secret, written) {
+        let prompt = StepPrompt { text: prompt, is_default, is_collect };
+        let kind = function.and_then(|(function, span)| self.compile_function(function, span, prompt));
+        if let (Some(name), Some((_, prompt)), Some((function, _)), Some(kind)) = (secret, written, function, &kind) {
             let at = find_span(self.text, prompt, &format!("{{{{secret.{name}}}}}"));
-            self.check_secret(&name, at, function, &kind);
+            self.check_secret(&name, at, function, kind);
         }
+        // A step without a function that there is is left out, after the rest of it was checked.
+        let is_known = kind.is_some();
+        let kind = kind.unwrap_or_else(|| StepKind::Composite(Composite::Assign(Vec::new())));
         let key = siblings.next_key(Some(&row.name), row.mode);
         let mut step = Step { title: row.name.clone(), span: row.node.span, ..Step::new(key, kind) };
-        step.capability = Some(function.into());
+        step.capability = function.map(|(function, _)| function.into());
         step.policy = policy;
         let output =
             row.fields.read_text("outputVar", self.problems).map(|(name, _)| name).filter(|name| !name.is_empty());
@@ -318,11 +321,12 @@ impl StepsCompiler<'_> {
         if row.mode != "fanout" {
             step.writes.push(Write::to_variable("input"));
         }
-        Some(match row.mode {
+        let step = match row.mode {
             "conditional" => self.wrap_conditional(row, step),
             "loop" => self.wrap_loop(row, step),
             _ => step,
-        })
+        };
+        is_known.then_some(step)
     }
 
     /// Reports a secret in the prompt of a step that does not fill it in.
