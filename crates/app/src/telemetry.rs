@@ -13,7 +13,7 @@ use flowloom_core::path::Path;
 use flowloom_core::state::{Phase, RunState, StepState};
 use flowloom_core::status::Status as RunStatus;
 use flowloom_core::trace::TraceContext;
-use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
+use opentelemetry::trace::{Link, SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
 use opentelemetry::{Array, InstrumentationScope, KeyValue, StringValue, Value as OtelValue};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::Resource;
@@ -79,8 +79,7 @@ impl TraceExporter {
 /// Nothing if that trace is not recorded.
 fn build_spans(state: &RunState) -> Vec<SpanData> {
     let Some(run) = state.run else { return Vec::new() };
-    let given = state.created.as_ref().and_then(|created| created.trace.clone());
-    let trace = RunTrace { run, context: given.unwrap_or_else(|| TraceContext::of_run(run)) };
+    let trace = RunTrace::of_run(run, state);
     if !trace.context.is_sampled {
         return Vec::new();
     }
@@ -107,13 +106,15 @@ fn build_spans(state: &RunState) -> Vec<SpanData> {
         parent_span_id: trace.parent_span(),
         parent_span_is_remote: trace.context.parent.is_some(),
         span_kind: SpanKind::Server,
-        start_time: to_system_time(state.created_at),
+        start_time: to_system_time(trace.ended_before.unwrap_or(state.created_at)),
         end_time: to_system_time(state.finished_at.unwrap_or(state.created_at)),
         attributes,
         status,
+        links: trace.link_earlier(),
         ..trace.empty_span(&Path::root())
     };
-    std::iter::once(whole).chain(state.steps().iter().map(|step| build_step_span(&trace, step))).collect()
+    let steps = state.steps().iter().filter(|step| trace.has_own_span(step));
+    std::iter::once(whole).chain(steps.map(|step| build_step_span(&trace, step))).collect()
 }
 
 fn build_step_span(trace: &RunTrace, step: &StepState) -> SpanData {
@@ -136,7 +137,7 @@ fn build_step_span(trace: &RunTrace, step: &StepState) -> SpanData {
     }));
     SpanData {
         name: name.into(),
-        parent_span_id: SpanId::from_bytes(TraceContext::span_id(trace.run, &Path::root())),
+        parent_span_id: SpanId::from_bytes(trace.context.span_id(trace.run, &Path::root())),
         span_kind,
         start_time: to_system_time(step.started_at),
         end_time: to_system_time(step.finished_at.unwrap_or(step.started_at)),
@@ -255,9 +256,37 @@ fn error_status(error: &StepFailure) -> Status {
 struct RunTrace {
     run: RunId,
     context: TraceContext,
+    /// When the run ended before it was reopened, in milliseconds since the Unix epoch; what it did until then is exported.
+    ended_before: Option<u64>,
 }
 
 impl RunTrace {
+    fn of_run(run: RunId, state: &RunState) -> RunTrace {
+        let given = state.created.as_ref().and_then(|created| created.trace.clone());
+        let earlier_ends = u32::try_from(state.earlier_ends.len()).unwrap_or(u32::MAX);
+        RunTrace {
+            run,
+            context: TraceContext { earlier_ends, ..given.unwrap_or_else(|| TraceContext::of_run(run)) },
+            ended_before: state.earlier_ends.last().and_then(|end| end.finished_at),
+        }
+    }
+
+    /// Whether a step belongs to this end of the run, and not to an earlier one.
+    fn has_own_span(&self, step: &StepState) -> bool {
+        let last_change = step.finished_at.unwrap_or(step.started_at);
+        self.ended_before.is_none_or(|ended| last_change >= ended && step.phase != Phase::Reset)
+    }
+
+    /// The span of the run up to its earlier end.
+    fn link_earlier(&self) -> SpanLinks {
+        let mut links = SpanLinks::default();
+        if let Some(before) = self.context.earlier_ends.checked_sub(1) {
+            let earlier = RunTrace { context: TraceContext { earlier_ends: before, ..self.context.clone() }, ..*self };
+            links.links.push(Link::with_context(earlier.empty_span(&Path::root()).span_context));
+        }
+        links
+    }
+
     fn parent_span(&self) -> SpanId {
         let parent = self.context.parent.as_deref().and_then(|parent| SpanId::from_hex(parent).ok());
         parent.unwrap_or(SpanId::INVALID)
@@ -266,7 +295,7 @@ impl RunTrace {
     /// The span of a path without name, times and attributes.
     fn empty_span(&self, path: &Path) -> SpanData {
         let trace = TraceId::from_hex(&self.context.trace).unwrap_or(TraceId::INVALID);
-        let id = SpanId::from_bytes(TraceContext::span_id(self.run, path));
+        let id = SpanId::from_bytes(self.context.span_id(self.run, path));
         SpanData {
             span_context: SpanContext::new(trace, id, TraceFlags::SAMPLED, false, TraceState::default()),
             parent_span_id: SpanId::INVALID,

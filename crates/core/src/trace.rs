@@ -22,13 +22,17 @@ pub struct TraceContext {
     /// Whether this installation exports the spans of the run. If it does not, what a run calls continues the span that
     /// started the run.
     pub is_exported: bool,
+    /// How often the run ended before it was reopened. A reopened run and the steps that run again have spans of their own,
+    /// because those of the earlier end are exported already.
+    #[serde(skip)]
+    pub earlier_ends: u32,
 }
 
 impl TraceContext {
     /// A trace that begins with a run; it has the run's id.
     pub fn of_run(run: RunId) -> TraceContext {
         let trace = run.0.as_simple().to_string();
-        TraceContext { trace, parent: None, is_sampled: true, is_exported: true }
+        TraceContext { trace, parent: None, is_sampled: true, is_exported: true, earlier_ends: 0 }
     }
 
     /// Parses the header `traceparent` of a request that starts a run; `None` if it is invalid.
@@ -45,12 +49,20 @@ impl TraceContext {
             return None;
         }
         let is_sampled = u8::from_str_radix(flags, 16).ok()? & 1 == 1;
-        Some(TraceContext { trace: trace.to_owned(), parent: Some(parent.to_owned()), is_sampled, is_exported: false })
+        Some(TraceContext {
+            trace: trace.to_owned(),
+            parent: Some(parent.to_owned()),
+            is_sampled,
+            is_exported: false,
+            earlier_ends: 0,
+        })
     }
 
     /// The id of the span of a step, or of the run itself at the root path.
-    pub fn span_id(run: RunId, path: &Path) -> [u8; 8] {
-        let hash = Hash::of_bytes(format!("span {run} {}", path.as_str()).as_bytes());
+    pub fn span_id(&self, run: RunId, path: &Path) -> [u8; 8] {
+        let first = format!("span {run} {}", path.as_str());
+        let name = if self.earlier_ends == 0 { first } else { format!("{first} {}", self.earlier_ends) };
+        let hash = Hash::of_bytes(name.as_bytes());
         let mut id = [0; 8];
         id.copy_from_slice(&hash.as_bytes()[..8]);
         id
@@ -59,7 +71,7 @@ impl TraceContext {
     /// The span that continues what a step calls; `None` if there is none.
     fn current_span(&self, run: RunId, path: &Path) -> Option<String> {
         match self.is_exported {
-            true => Some(TraceContext::span_id(run, path).iter().map(|byte| format!("{byte:02x}")).collect()),
+            true => Some(self.span_id(run, path).iter().map(|byte| format!("{byte:02x}")).collect()),
             false => self.parent.clone(),
         }
     }
@@ -72,7 +84,7 @@ impl TraceContext {
 
     /// The trace of a child run that a step starts: its spans are below that of the step.
     pub fn of_child(&self, run: RunId, path: &Path) -> TraceContext {
-        TraceContext { parent: self.current_span(run, path), ..self.clone() }
+        TraceContext { parent: self.current_span(run, path), earlier_ends: 0, ..self.clone() }
     }
 }
 
@@ -112,6 +124,8 @@ mod tests {
         let again = TraceContext::parse(&sent).expect("valid");
         assert_eq!(again.trace, exported.trace);
         assert_ne!(again.parent, exported.parent);
+        let reopened = TraceContext { earlier_ends: 1, ..exported.clone() };
+        assert_ne!(reopened.span_id(run, &path), exported.span_id(run, &path));
         let of_child = exported.of_child(run, &path);
         assert_eq!((&of_child.parent, of_child.is_exported), (&again.parent, true));
     }

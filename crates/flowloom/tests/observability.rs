@@ -273,6 +273,38 @@ fn spans_have_facts_about_responses() {
 }
 
 #[test]
+fn a_retried_run_has_spans_of_its_own() {
+    let (collector, api) = (TestServer::start(), TestServer::start());
+    let place = Workspace::new(&format!(
+        "default_model = \"scripted:echo\"\n{}[telemetry]\notlp = \"http://{}\"\n",
+        api.egress_config(),
+        collector.address
+    ));
+    let ask = json!({"type": "llmInstruction", "config": {"instruction": "Hi", "resultVariable": "hi"}});
+    let call = json!({"type": "apiCall", "config": {"url": format!("http://{}/status/503", api.address),
+        "method": "GET", "responseVariable": "r"}});
+    place.write("f.json", &json!({"name": "f", "config": {"steps": [ask, call]}}).to_string());
+    let server = RunningServer::start(&place, &[]);
+    let read_traceparent = || {
+        let head = api.last_head("/status/503").to_lowercase();
+        let value = head.lines().find_map(|line| line.strip_prefix("traceparent: ")).expect("a header").to_owned();
+        value.trim().split('-').map(str::to_owned).collect::<Vec<_>>()
+    };
+    let failed = server.post("/api/v1/runs?wait=60", &json!({"workflow": "f"})).json();
+    let run = failed["run_id"].as_str().expect("an id");
+    collector.wait_for_requests("/v1/traces", 1);
+    let (first, sent) = (collector.last_body("/v1/traces"), read_traceparent());
+    assert!(first.contains("gen_ai.request.model"), "{first}");
+    server.post(&format!("/api/v1/runs/{run}/retry?wait=60"), &json!({}));
+    collector.wait_for_requests("/v1/traces", 2);
+    let (second, sent_again) = (collector.last_body("/v1/traces"), read_traceparent());
+    assert!(second.contains("http.request.method"), "{second}");
+    assert!(!second.contains("gen_ai.request.model"), "the span of the first step is exported already: {second}");
+    assert_eq!(sent[1], sent_again[1], "the trace is the same");
+    assert_ne!(sent[2], sent_again[2], "the span is another one");
+}
+
+#[test]
 fn child_runs_are_part_of_the_trace_of_their_parent_run() {
     let (collector, api) = (TestServer::start(), TestServer::start());
     let place = Workspace::new(&format!(

@@ -91,11 +91,12 @@ pub const QUOTA_TABLE: [QuotaInfo; 10] = [
         window: QuotaWindow::Minute,
         scale: 1,
         advice: "try again later",
-        // Ids begin with the time of the start. Each retry starts a run again.
+        // Each retry starts a run again. The id of a run may be older than its start, because an idempotency key reserves it.
         sql: Some(concat!(
-            "select (select count(*) from run where user_id = $1 and id >= $2 and parent is null) + (select count(*) from ",
+            "select (select count(*) from run where user_id = $1 and created_at > $2 and parent is null) + \
+             (select count(*) from ",
             retries_sql!(),
-            " where command.sent_at > $3 and run.user_id = $1)"
+            " where command.sent_at > $2 and run.user_id = $1)"
         )),
     },
     QuotaInfo {

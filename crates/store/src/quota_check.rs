@@ -32,7 +32,7 @@ impl QuotaChecker {
         let since = now.saturating_sub(MINUTE_MS);
         let measured = match window {
             QuotaWindow::Now => db.query_first(sql, params![user], read),
-            QuotaWindow::Minute => db.query_first(sql, params![user, &first_id_since(now).to_string(), since], read),
+            QuotaWindow::Minute => db.query_first(sql, params![user, since], read),
             QuotaWindow::Day => db.query_first(sql, params![user, now / DAY_MS], read),
         };
         Ok(measured?.unwrap_or_default())
@@ -102,22 +102,17 @@ pub(crate) fn refuse_above(used: u64, limit: u64, exceeded: impl FnOnce() -> Quo
     if used < limit { Ok(()) } else { Err(StoreError::Quota(exceeded())) }
 }
 
-/// The lowest id of a run that was started within the last minute.
-fn first_id_since(now: u64) -> RunId {
-    RunId::new(now.saturating_sub(MINUTE_MS), [0; 10])
-}
-
 /// When the oldest run of the last minute was started or retried.
 fn find_oldest_start(db: &DbConnection, user: &str, now: u64) -> Result<Option<u64>, StoreError> {
-    let sql = "select id from run where user_id = $1 and id >= $2 and parent is null order by id limit 1";
-    let id: Option<String> = db.query_first(sql, params![user, &first_id_since(now).to_string()], |row| row.get(0))?;
-    let started = id.as_deref().and_then(RunId::parse).map(RunId::at_ms);
+    let since = now.saturating_sub(MINUTE_MS);
+    let sql = "select min(created_at) from run where user_id = $1 and created_at > $2 and parent is null";
+    let started = db.query_first(sql, params![user, since], read_time)?.flatten();
     let sql = concat!(
         "select min(command.sent_at) from ",
         retries_sql!(),
         " where run.user_id = $1 and command.sent_at > $2"
     );
-    let retried = db.query_first(sql, params![user, now.saturating_sub(MINUTE_MS)], read_time)?.flatten();
+    let retried = db.query_first(sql, params![user, since], read_time)?.flatten();
     Ok(started.into_iter().chain(retried).min())
 }
 
@@ -125,7 +120,9 @@ fn find_oldest_start(db: &DbConnection, user: &str, now: u64) -> Result<Option<u
 pub(crate) fn find_last_start(db: &DbConnection, run: RunId) -> Result<u64, StoreError> {
     let sql = concat!("select max(command.sent_at) from ", retries_sql!(), " where run.id = $1");
     let retried = db.query_first(sql, params![&run.to_string()], read_time)?.flatten();
-    Ok(retried.unwrap_or_default().max(run.at_ms()))
+    let sql = "select created_at from run where id = $1";
+    let started = db.query_first(sql, params![&run.to_string()], read_time)?.flatten();
+    Ok(started.into_iter().chain(retried).max().unwrap_or_default())
 }
 
 fn read_time(row: &DbRow<'_>) -> Result<Option<u64>, StoreError> {

@@ -24,6 +24,9 @@ on_both!(
 /// Milliseconds of a day.
 const DAY_MS: u64 = 86_400_000;
 
+/// When the runs of the tests are created, in milliseconds since the Unix epoch.
+const STARTED_AT_MS: u64 = 1_001;
+
 fn limit_ann(quota: Quota, limit: u64) -> Quotas {
     let users = HashMap::from([("ann".to_owned(), QuotaLimits::from([(quota, limit)]))]);
     Quotas { users, ..Quotas::default() }
@@ -82,12 +85,15 @@ async fn a_retry_is_a_start(place: &TestDatabase) {
     ];
     append_records(&*store, lease, records).await.expect("stored");
     store.release_run(lease);
-    assert_eq!(store.find_last_start(run).expect("readable"), run.at_ms());
+    assert_eq!(store.find_last_start(run).expect("readable"), STARTED_AT_MS);
     let retry = RunCommand { id: "r".into(), sender: "ann".into(), action: CommandAction::Retry { from: None } };
     store.post_command(run, retry, retried_at).await.expect("stored");
     assert_eq!(store.find_last_start(run).expect("readable"), retried_at);
     let measure = |now| store.measure_usage("ann", Quota::StartsPerMinute, now).expect("measured");
     assert_eq!([measure(retried_at + 1_000), measure(retried_at + 60_000)], [1, 0]);
+    // An idempotency key reserves the id of a run before it starts.
+    assert!(run.at_ms() < STARTED_AT_MS);
+    assert_eq!([measure(STARTED_AT_MS + 59_999), measure(STARTED_AT_MS + 60_000)], [1, 0]);
     let refused = store.check_quotas("ann", &[Quota::StartsPerMinute], retried_at + 1_000).expect_err("it counts");
     assert_eq!(refused.code(), Code::QuotaExceeded);
 }

@@ -15,13 +15,15 @@ type Point = { x: number; y: number };
 export function alignNodes(drawing: graphlib.Graph): void {
   const placed = (id: string) => drawing.node(id) as Placed;
   const rows = new Map<number, string[]>();
+  const labels = drawing.edges().map((edge) => drawing.edge(edge) as Placed);
   for (const id of drawing.nodes()) rows.set(placed(id).y, [...(rows.get(placed(id).y) ?? []), id]);
   for (const y of [...rows.keys()].sort((one, other) => one - other)) {
     const row = (rows.get(y) ?? []).map((id) => ({ id, node: placed(id) }));
     for (const { id, node } of row) {
       const before = (drawing.predecessors(id) ?? []).map(placed);
       const axis = findAxis(node, before);
-      const others = row.flatMap((one) => (one.id === id ? [] : [one.node]));
+      const besides = labels.filter((label) => label.height > 0 && overlapInHeight(label, node));
+      const others = [...row.flatMap((one) => (one.id === id ? [] : [one.node])), ...besides];
       const hasRoom =
         axis !== undefined && others.every((other) => gapBetween({ ...node, x: axis }, other) >= MIN_GAP_PX);
       moveNode(drawing, id, hasRoom ? axis : toGrid(node));
@@ -56,6 +58,10 @@ function findAxis(node: Placed, before: Placed[]): number | undefined {
 /** The middle of a node whose left side is on the grid. */
 function toGrid({ x, width }: Placed): number {
   return Math.round((x - width / 2) / GRID_PX) * GRID_PX + width / 2;
+}
+
+function overlapInHeight(one: Placed, other: Placed): boolean {
+  return Math.abs(one.y - other.y) < (one.height + other.height) / 2;
 }
 
 function gapBetween(one: Placed, other: Placed): number {

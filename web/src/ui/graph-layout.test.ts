@@ -155,3 +155,36 @@ test("steps at the start stand in the order of the definition, too", () => {
   const places = [0, 1, 2].map((at) => nodes.get(`${at}`)?.x ?? 0);
   expect(places).toEqual(places.toSorted((one, other) => one - other));
 });
+
+test("no label lies on a node", () => {
+  // Chains in which some steps may be left out; the titles make nodes of any width.
+  const widths = [3, 9, 14, 22, 30];
+  const overlaps: string[] = [];
+  for (let seed = 0; seed < 200; seed += 1) {
+    const pick = (n: number, of: number) => Math.floor(Math.abs(Math.sin(seed * 31 + n * 17)) * 1000) % of;
+    const count = 4 + pick(1, 5);
+    const nodes = [...Array(count).keys()].map((at) =>
+      step("w".repeat(widths[pick(at + 2, widths.length)] ?? 3)),
+    );
+    const edges = nodes
+      .slice(1)
+      .map((_, at) => ({ from: at, to: at + 1, label: pick(at + 20, 3) === 0 ? "if it is long" : "" }));
+    for (let at = 0; at + 2 < count; at += 1 + pick(at + 40, 3)) {
+      edges.push({ from: at, to: Math.min(count - 1, at + 2 + pick(at + 60, 2)), label: "else" });
+    }
+    const { nodes: places, routes } = layOutGraph({ nodes, edges }, false);
+    routes.forEach(({ label }, edge) => {
+      if (!label) return;
+      const half = ((edges[edge]?.label.length ?? 0) * 6) / 2;
+      nodes.forEach((node, at) => {
+        const place = places.get(`${at}`);
+        if (!place) return;
+        const { width, height } = sizeNode(node);
+        const isBeside = label.x + half <= place.x || label.x - half >= place.x + width;
+        const isAboveOrBelow = label.y + 8 <= place.y || label.y - 8 >= place.y + height;
+        if (!isBeside && !isAboveOrBelow) overlaps.push(`${seed}: edge ${edge} on node ${at}`);
+      });
+    });
+  }
+  expect(overlaps).toEqual([]);
+});

@@ -139,6 +139,8 @@ impl Interpreter {
         created: &RunCreated,
     ) -> Interpreter {
         let (started, usage) = log.forgotten_cost();
+        let earlier_ends = log.count_earlier_ends();
+        let trace = created.trace.clone().map(|trace| TraceContext { earlier_ends, ..trace });
         let ledger = budget::Budget::new(Ledger::default());
         usage.iter().for_each(|usage| ledger.add_usage(Some(usage)));
         Interpreter {
@@ -153,7 +155,7 @@ impl Interpreter {
             definition: Arc::default(),
             redactor: None,
             depth: created.depth,
-            trace: created.trace.clone().map(Arc::new),
+            trace: trace.map(Arc::new),
             ledger,
             steps: AtomicU64::new(started),
             in_flight: semaphore::Semaphore::default(),

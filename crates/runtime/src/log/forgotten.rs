@@ -19,6 +19,8 @@ pub(super) struct ForgottenAttempts {
     /// Number of attempts of steps that were started.
     started: u64,
     usage: Vec<Usage>,
+    /// How often the run was reopened.
+    reopenings: u32,
 }
 
 /// The last attempt of a step that no longer counts.
@@ -69,6 +71,11 @@ impl RunLog {
         self.lock_state().forgotten.last.get(path).copied().unwrap_or_default()
     }
 
+    /// How often the run ended before it was reopened.
+    pub(crate) fn count_earlier_ends(&self) -> u32 {
+        self.lock_state().forgotten.reopenings
+    }
+
     /// Number of steps that were started and no longer count, and the usage of those that finished.
     pub(crate) fn forgotten_cost(&self) -> (u64, Vec<Usage>) {
         let state = self.lock_state();
@@ -82,6 +89,7 @@ impl LogState {
     pub(super) fn reopen(&mut self, reset: &[Path], continued: &[Path], is_retried: bool) {
         let (reset, continued): (HashSet<&Path>, HashSet<&Path>) = (reset.iter().collect(), continued.iter().collect());
         let LogState { recorded, outcomes, forgotten, .. } = self;
+        forgotten.reopenings += 1;
         recorded.remove(&(Path::root(), 0, EventKind::RunFinished));
         recorded.retain(|(path, _, kind), _| *kind != EventKind::StepAborted || !continued.contains(path));
         recorded.retain(|(path, attempt, _), record| {

@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use crate::migrate_checksums::migrate_checksums;
 
 /// Scripts that migrate the schema from each version to the next.
-const MIGRATION_SCRIPTS: [&str; 14] = [
+const MIGRATION_SCRIPTS: [&str; 15] = [
     include_str!("schema.sql"),
     include_str!("schema-2.sql"),
     include_str!("schema-3.sql"),
@@ -20,6 +20,7 @@ const MIGRATION_SCRIPTS: [&str; 14] = [
     include_str!("schema-12.sql"),
     include_str!("schema-13.sql"),
     include_str!("schema-14.sql"),
+    include_str!("schema-15.sql"),
 ];
 
 /// Version since which rows have checksums.
