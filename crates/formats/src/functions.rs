@@ -127,8 +127,7 @@ impl Sources {
 
     /// Reports a function that a tool names and that there is not.
     pub(crate) fn check_function(&self, function: &str, span: Span, problems: &mut Problems) {
-        let known = self.functions.iter().map(String::as_str);
-        let mut known = known.chain(BUILT_IN_FUNCTIONS.iter().copied()).chain(STEP_KIND_FUNCTIONS.iter().copied());
+        let mut known = self.functions.iter().map(String::as_str).chain(BUILT_IN_FUNCTIONS.iter().copied());
         if !known.any(|name| name == function) {
             self.report_unknown_function(function, span, problems);
         }

@@ -348,7 +348,8 @@ impl StepsCompiler<'_> {
 
     /// Notes the variable that a step sets.
     fn note_variable(&mut self, row: &StepRow<'_>) {
-        let output = row.fields.get("outputVar").and_then(Node::as_str).filter(|name| !name.is_empty());
+        // A reference cannot name a variable of blanks.
+        let output = row.fields.get("outputVar").and_then(Node::as_str).filter(|name| !name.trim().is_empty());
         output.into_iter().for_each(|name| self.known.insert(name));
     }
 
