@@ -69,10 +69,7 @@ fn only_images_are_sent_as_images() {
     let refused = place.run(&["run", "see.mdx", "-i", "pic=@text.png"]);
     let printed = stderr_text(&refused);
     assert_eq!(exit_code(&refused), 2, "{printed}");
-    assert!(
-        printed.contains("FL1038") && printed.contains("text.png is not a PNG, JPEG, GIF or WebP image"),
-        "{printed}"
-    );
+    assert!(printed.contains("text.png cannot be read: it is text and no image"), "{printed}");
     // The content decides, and not the name.
     std::fs::write(place.path("photo.png"), b"\xff\xd8\xff\xe0").expect("written");
     let seen = place.run(&["run", "see.mdx", "-i", "pic=@photo.png"]);
@@ -81,12 +78,9 @@ fn only_images_are_sent_as_images() {
 
     let server = RunningServer::start(&place, &[]);
     let file = |base64: &str| json!({"$file": {"name": "a.png", "mime": "image/png", "base64": base64}});
-    for (base64, status, why) in [
-        ("iVBORw0KGgo=", 201, ""),
-        ("aGVsbG8=", 422, "a.png is not a PNG, JPEG, GIF or WebP image"),
-        ("%%%", 422, "not encoded in base64"),
-        ("/9j/4AAQ", 422, "image/jpeg by its content"),
-    ] {
+    for (base64, status, why) in
+        [("iVBORw0KGgo=", 201, ""), ("%%%", 422, "not encoded in base64"), ("iVBOR", 422, "not encoded in base64")]
+    {
         for (workflow, inputs) in
             [("see", json!({"pic": file(base64)})), ("bot.agent", json!({"message": [file(base64)]}))]
         {

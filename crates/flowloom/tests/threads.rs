@@ -144,14 +144,14 @@ fn images_and_texts_are_part_of_a_message() {
     let first = request["messages"].as_array().and_then(|messages| messages.iter().find(|one| one["role"] == "user"));
     assert_eq!(first.map(|first| &first["parts"][1]["name"]), Some(&json!("a.png")), "{request}");
 
-    let image = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}});
+    let image = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}});
     let content = json!([{"type": "text", "text": "and this?"}, image]);
     let body = json!({"model": "g", "messages": [{"role": "user", "content": content}]});
     let answered = server.post("/v1/chat/completions", &body);
     assert_eq!(answered.status, 200, "{answered:?}");
     let run = &server.get("/api/v1/runs?limit=1").json()["items"][0]["run_id"];
-    assert_eq!(find_sent_parts(&server, run), [json!({"mime": "image/png", "data": "iVBORw0KGgo="})]);
-    let remote = body.to_string().replace("data:image/png;base64,iVBORw0KGgo=", "https://example.test/a.png");
+    assert_eq!(find_sent_parts(&server, run), [json!({"mime": "image/png", "data": "AAAA"})]);
+    let remote = body.to_string().replace("data:image/png;base64,AAAA", "https://example.test/a.png");
     let refused = server.post("/v1/chat/completions", &remote.parse::<Value>().expect("JSON"));
     assert_eq!(refused.status, 400, "{refused:?}");
 }

@@ -227,7 +227,7 @@ mod tests {
         assert!(matches!(InputKind::File.read(&file), Value::Blob(_)));
         assert_eq!(
             InputKind::File.find_problem(&file).as_deref(),
-            Some("is not valid: a.txt is not a PNG, JPEG, GIF or WebP image by its content; convert it to one of them")
+            Some("is not valid: a.txt is text/plain; expected an image, such as image/png")
         );
         let colours = InputKind::OneOf(vec!["red".into()]);
         assert!(colours.find_problem(&"red".into()).is_none());

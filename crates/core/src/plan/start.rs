@@ -93,17 +93,15 @@ mod tests {
         let given = |message: Value| Value::map([("messages", Value::list(vec![message]))]);
         assert_eq!(find_conversation_problem(&given(image("image/png", "iVBORw0KGgo="))), None);
         assert_eq!(
-            find_conversation_problem(&given(image("image/png", "aGVsbG8="))).as_deref(),
-            Some(
-                "messages[0]: the image is not a PNG, JPEG, GIF or WebP image by its content; convert it to one of them"
-            )
+            find_conversation_problem(&given(image("image/png", "aGVsb"))).as_deref(),
+            Some("messages[0]: the image is not encoded in base64; give the bytes of the file in base64")
         );
-        let file = [("name", "a.png"), ("mime", "image/png"), ("base64", "aGVsbG8=")];
+        let file = [("name", "a.png"), ("mime", "image/png"), ("base64", "aGVsb")];
         let file = Value::map([("$file", Value::map(file.map(|(key, text)| (key, Value::from(text)))))]);
         let message = Value::map([("message", Value::list(vec!["look".into(), file]))]);
         assert_eq!(
             find_conversation_problem(&message).as_deref(),
-            Some("a.png is not a PNG, JPEG, GIF or WebP image by its content; convert it to one of them")
+            Some("a.png is not encoded in base64; give the bytes of the file in base64")
         );
     }
 }
