@@ -7,11 +7,19 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::OnceLock;
 
+use rustix::fs::{Mode, OFlags};
+
 /// The bits of a mode that are permissions to read and write.
 pub(crate) const READ_WRITE_BITS: u32 = 0o666;
 
 /// All permissions, which a new folder has before the mask.
 const FOLDER_BITS: u32 = 0o777;
+
+/// The permissions of others than the owner.
+const OTHERS_BITS: u32 = 0o077;
+
+/// The bits of a mode that are no permissions, such as that of folders whose files get their group.
+const SPECIAL_BITS: u32 = 0o7000;
 
 /// The mask of the process at its start, before the program took the rights of others away.
 static USER_MASK: OnceLock<u32> = OnceLock::new();
@@ -21,12 +29,28 @@ pub fn keep_user_mask(mask: u32) {
     let _ = USER_MASK.set(mask);
 }
 
-/// Gives a file that was just created the rights of a new file of the user. Fails if its mode cannot be set.
+/// Gives a file that was just created the rights of a new file of the user. Fails if its mode cannot be read.
 pub(crate) fn share_new_file(file: &File) -> io::Result<()> {
-    match USER_MASK.get() {
-        Some(mask) => file.set_permissions(Permissions::from_mode(READ_WRITE_BITS & !mask)),
-        None => Ok(()),
+    share_new(file, READ_WRITE_BITS)
+}
+
+/// Gives what was just created the rights that the mask of the user leaves of `bits`. Rights that others have already stay:
+/// an access control list of the folder gives them.
+fn share_new(created: &File, bits: u32) -> io::Result<()> {
+    let Some(mask) = USER_MASK.get() else { return Ok(()) };
+    let mode = created.metadata()?.permissions().mode();
+    let shared = (mode & SPECIAL_BITS) | (bits & !mask);
+    if mode & OTHERS_BITS == 0 && shared & OTHERS_BITS != 0 {
+        // Some file systems have no modes. A private file is of use, too.
+        let _ = created.set_permissions(Permissions::from_mode(shared));
     }
+    Ok(())
+}
+
+/// Opens a folder that was just created, unless another program has replaced it by a link.
+fn open_new_folder(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
 }
 
 /// Creates a file. Fails if it exists, or if its folder cannot be written.
@@ -49,9 +73,16 @@ pub fn write_file(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
 pub fn create_folder(path: &Path) -> io::Result<()> {
     let missing: Vec<&Path> =
         path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).collect();
-    fs::create_dir_all(path)?;
-    let Some(mask) = USER_MASK.get() else { return Ok(()) };
-    missing.into_iter().try_for_each(|folder| fs::set_permissions(folder, Permissions::from_mode(FOLDER_BITS & !mask)))
+    for folder in missing.into_iter().rev() {
+        match fs::create_dir(folder) {
+            Ok(()) => share_new(&open_new_folder(folder)?, FOLDER_BITS)?,
+            // Another program has just created it.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    // Fails if there is a file with this name.
+    fs::create_dir_all(path)
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ fn build_spans(state: &RunState) -> Vec<SpanData> {
         parent_span_id: trace.parent_span(),
         parent_span_is_remote: trace.context.parent.is_some(),
         span_kind: SpanKind::Server,
-        start_time: to_system_time(trace.ended_before.unwrap_or(state.created_at)),
+        start_time: to_system_time(trace.reopened_at.unwrap_or(state.created_at)),
         end_time: to_system_time(state.finished_at.unwrap_or(state.created_at)),
         attributes,
         status,
@@ -256,8 +256,8 @@ fn error_status(error: &StepFailure) -> Status {
 struct RunTrace {
     run: RunId,
     context: TraceContext,
-    /// When the run ended before it was reopened, in milliseconds since the Unix epoch; what it did until then is exported.
-    ended_before: Option<u64>,
+    /// When the run was reopened last, in milliseconds since the Unix epoch; what it did before is exported.
+    reopened_at: Option<u64>,
 }
 
 impl RunTrace {
@@ -267,14 +267,14 @@ impl RunTrace {
         RunTrace {
             run,
             context: TraceContext { earlier_ends, ..given.unwrap_or_else(|| TraceContext::of_run(run)) },
-            ended_before: state.earlier_ends.last().and_then(|end| end.finished_at),
+            reopened_at: state.earlier_ends.last().map(|end| end.reopened_at),
         }
     }
 
     /// Whether a step belongs to this end of the run, and not to an earlier one.
     fn has_own_span(&self, step: &StepState) -> bool {
         let last_change = step.finished_at.unwrap_or(step.started_at);
-        self.ended_before.is_none_or(|ended| last_change >= ended && step.phase != Phase::Reset)
+        self.reopened_at.is_none_or(|reopened| last_change >= reopened && step.phase != Phase::Reset)
     }
 
     /// The span of the run up to its earlier end.

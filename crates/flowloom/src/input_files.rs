@@ -42,7 +42,8 @@ pub(crate) fn read_named_file(config: &Config, input: &Input, place: &str) -> Re
     let mime = mime_guess::from_path(path).first_or_octet_stream().to_string();
     let is_other_text = mime != "image/svg+xml" && std::str::from_utf8(&bytes).is_ok();
     if is_other_text && detect_image_type(&bytes).is_none() {
-        return Err(failed("it is text and no image".to_owned()));
+        let why = if bytes.is_empty() { "it is empty" } else { "it is text and no image" };
+        return Err(failed(why.to_owned()));
     }
     Ok(file_value(name, mime, &bytes))
 }

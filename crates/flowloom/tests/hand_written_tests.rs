@@ -189,6 +189,16 @@ fn retries_come_after_the_other_members_of_a_fan_out() {
 }
 
 #[test]
+fn a_question_without_an_answer_expires_in_a_test() {
+    let ask = json!({"name": "q", "functionId": "human::ask", "mode": "sequential", "promptTemplate": "Which?",
+        "errorMode": "skip", "timeoutMs": 60000, "outputVar": "q"});
+    let definition = step_list(&[ask, chat_step("c", "fail")]);
+    let test = json!({"definition": "../s.json", "inputs": "hi", "answers": ["C"], "expect": {"output": [{"equals": "C"}]}});
+    let (code, outcome) = run_test(&place_with("s.json", &definition, &test), &[]);
+    assert_eq!(code, 0, "{outcome}");
+}
+
+#[test]
 fn an_update_is_suggested_only_if_it_changes_something() {
     let definition = step_list(&[chat_step("c", "fail")]);
     let test = |answers: Value, output: Value| json!({"definition": "../s.json", "inputs": "hi", "answers": answers, "expect": {"output": [output]}});

@@ -150,7 +150,7 @@ pub fn recognise(file: &str, text: &str, tree: Option<&Node>) -> Option<Format> 
 /// Whether a text is a test of a workflow (docs/testing.md), and not a definition.
 pub fn is_test(text: &str) -> bool {
     // Most formats are recognised without parsing the definition.
-    let may_be = text.contains("\"definition\"") || text.contains("\"expect\"");
+    let may_be = ["\"definition\"", "\"expect\"", "\"workflow\""].iter().any(|key| text.contains(key));
     may_be && parse_node(text).is_ok_and(|(tree, _)| DocumentShape::from_node(&tree).is_test())
 }
 

@@ -293,8 +293,7 @@ impl Drive {
     /// Suspends a run that only waits, and releases it unless a timer will wake it or its inbox is being read; `false` if
     /// there is nothing to store. A run whose question is about to expire is not suspended.
     fn suspend_run(&mut self) -> bool {
-        let soon = self.log.now_ms().saturating_add(MIN_SLEEP_MS);
-        if self.log.next_expiry().is_some_and(|expires_at| expires_at <= soon) {
+        if self.log.expires_soon(MIN_SLEEP_MS) {
             return false;
         }
         crate::failpoint::hit("suspend_before");

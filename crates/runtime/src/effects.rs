@@ -327,6 +327,11 @@ pub trait Clock: Send + Sync {
 
     /// Completes after `duration_ms` milliseconds, whatever the clock is set to meanwhile.
     fn sleep_for(&self, duration_ms: u64) -> BoxFuture<'static, ()>;
+
+    /// Whether waits take no real time, as in tests. A run then waits until its questions expire instead of being suspended.
+    fn skips_waits(&self) -> bool {
+        false
+    }
 }
 
 /// The effects available to a run.

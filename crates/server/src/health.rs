@@ -73,14 +73,14 @@ pub(crate) async fn get_ready(State(host): State<Arc<RunHost>>) -> ApiResult<&'s
     Ok("ok")
 }
 
-/// Maximum time of a readiness check, below the time-outs of probes.
-const READY_TIMEOUT: Duration = Duration::from_secs(4);
+/// Maximum time of a readiness check: the store reports an outage after five seconds, and here a read precedes a write.
+const READY_TIMEOUT: Duration = Duration::from_millis(5500);
 
 /// Fails if the database cannot be read or accepts no commits within [`READY_TIMEOUT`], or if the server is stopping.
 pub(crate) async fn check_ready(host: &RunHost) -> ApiResult<()> {
     let timed = tokio::time::timeout(READY_TIMEOUT, check_database(host));
     timed.await.unwrap_or_else(|_| {
-        let message = format!("the database does not respond within {} s", READY_TIMEOUT.as_secs());
+        let message = format!("the database does not respond within {} ms", READY_TIMEOUT.as_millis());
         Err(Problem::new(Code::StoreUnreachable, message))
     })
 }

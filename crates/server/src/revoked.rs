@@ -136,6 +136,7 @@ pub(crate) async fn run_revocation_task(calls: Arc<KeyCalls>, store: Arc<Store>,
         // Listed before the keys are read: the key of a later call may be newer than the keys that were read.
         let open = calls.list_open();
         if open.is_empty() {
+            is_failing = false;
             continue;
         }
         let checked = check_keys(&calls, &open, &store).await;

@@ -18,7 +18,7 @@ use flowloom_app::runs::commands::{DECISION_TIMEOUT, new_command};
 use flowloom_app::runs::service::StartRunRequest;
 use flowloom_app::runs::stored::LoadedRun;
 use flowloom_app::runs::supervisor::ActiveRun;
-use flowloom_app::runs::turns::{ThreadTurn, find_waiting_turn, list_open_turns};
+use flowloom_app::runs::turns::{ThreadTurn, list_open_turns, list_waiting_turns};
 use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::id::RunId;
@@ -236,11 +236,14 @@ pub(crate) async fn send_message(
 /// The run of a thread that waits for an answer.
 pub(crate) async fn find_waiting_run(host: &Arc<RunHost>, user: &str, key: &str) -> ApiResult<Option<RunId>> {
     let (store, whose, thread) = (host.app.store.clone(), user.to_owned(), key.to_owned());
-    let find = move || find_waiting_turn(&store, &whose, &thread);
-    let Some(run) = run_blocking(find).await?? else { return Ok(None) };
-    // A run that waits for a time has no question.
-    let state = open_run(&host.app.runs, run).await?.state();
-    Ok(state.open_steps().any(|step| step.question.is_some()).then_some(run))
+    for run in run_blocking(move || list_waiting_turns(&store, &whose, &thread)).await?? {
+        // A run that waits for a time has no question.
+        let state = open_run(&host.app.runs, run).await?.state();
+        if state.open_steps().any(|step| step.question.is_some()) {
+            return Ok(Some(run));
+        }
+    }
+    Ok(None)
 }
 
 /// Cancels the turns of a thread that wait for a person: the caller replaces their messages.

@@ -59,8 +59,8 @@ pub struct QuotaInfo {
     pub scale: u32,
     /// Advice for a user who has used it up.
     advice: &'static str,
-    /// Measures what the user `$1` uses; `$2` is where the window begins: the id of a run, with the time in
-    /// milliseconds as `$3`, or the number of a day. `None` if one statement cannot measure it.
+    /// Measures what the user `$1` uses; `$2` is where the window begins: a time in milliseconds since the Unix epoch, or
+    /// the number of a day. `None` if one statement cannot measure it.
     pub(crate) sql: Option<&'static str>,
 }
 

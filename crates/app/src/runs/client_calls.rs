@@ -76,19 +76,30 @@ fn read_answer(question: &AskRequest, text: &str) -> Result<Value, NotAnAnswer> 
     }
 }
 
-/// The answer that a text of the user is to the first question of a waiting run; `None` if the run asks nothing. Fails
-/// with `ClientCall` if the run waits only for results of its client's tools.
+/// The answer that a text of the user is to the first question of a waiting run; `None` if the run asks nothing. Fails like
+/// [`find_user_question`], and with `Undecided` if an approval is neither given nor refused.
 pub fn read_user_answer(
     run: RunId,
     plan: &Plan,
     state: &RunState,
     text: &str,
 ) -> Result<Option<(Path, Value)>, NotAnAnswer> {
+    let Some((path, question)) = find_user_question(run, plan, state)? else { return Ok(None) };
+    Ok(Some((path, read_answer(question, text)?)))
+}
+
+/// The first question of a waiting run to its user, with the step that asks it; `None` if the run asks nothing. Fails with
+/// `ClientCall` if the run waits only for results of its client's tools.
+pub fn find_user_question<'a>(
+    run: RunId,
+    plan: &Plan,
+    state: &'a RunState,
+) -> Result<Option<(Path, &'a AskRequest)>, NotAnAnswer> {
     let mut call = None;
     for step in state.open_steps() {
         let Some(question) = step.question else { continue };
         match find_client_call(plan, &step.path, question) {
-            None => return Ok(Some((step.path, read_answer(question, text)?))),
+            None => return Ok(Some((step.path, question))),
             Some((name, _)) => call = call.or(Some((step.path, name))),
         }
     }

@@ -18,7 +18,7 @@ use flowloom_runtime::reopen::select_steps;
 use super::fork_calls::{CallComparison, list_changed_calls};
 use super::fork_error::ForkError;
 use super::fork_names::{carry_inputs, check_set_inputs, check_set_variables};
-use super::inputs::{InvalidBudget, check_message, narrow_by_budget};
+use super::inputs::{InvalidBudget, check_message, narrow_by_budget, parse_budget};
 use super::named_step::find_named_step;
 use super::start::{PreparedDefinition, StartRun, StartedRun};
 use crate::definitions::bundle::{Bundle, compile_changed_bundle};
@@ -43,6 +43,8 @@ pub struct ForkChanges {
     pub models: Vec<String>,
     /// Limits that replace those of the run, as [`narrow_by_budget`] reads them.
     pub budget: Option<String>,
+    /// Whether the budget may exceed the configured limits, as that of the terminal does.
+    pub exceeds_limits: bool,
     /// The user of the key with which the fork was requested. Changed steps and models become their definition, and chosen
     /// values make secrets without hosts unavailable. `None` for the operator.
     pub tenant: Option<String>,
@@ -87,7 +89,8 @@ pub fn prepare_fork(runs: &StoredRuns, from: LoadedRun, changes: ForkChanges) ->
     if changes.definition.is_some() {
         check_message(&plan, &inputs)?;
     }
-    let limits = find_limits(&from, &runs.config.limits, changes.budget.as_deref())?;
+    let configured = Some(&runs.config.limits).filter(|_| !changes.exceeds_limits);
+    let limits = find_limits(&from, configured, changes.budget.as_deref())?;
     let origin = ForkOrigin { run: from.id, at, set, inherited, repeats_effects: changes.repeats_effects };
     let calls = CallComparison { keeps_models: origin.at.is_some(), reads_stored: changes.definition.is_some() };
     Ok(PreparedFork {
@@ -138,13 +141,15 @@ impl PreparedFork {
     }
 }
 
-/// The limits of the run, with those that the fork changes.
-fn find_limits(from: &LoadedRun, configured: &Limits, budget: Option<&str>) -> Result<Limits, InvalidBudget> {
-    let limits = from.state().created.map(|created| created.limits.clone()).unwrap_or_default();
-    match budget {
-        Some(text) => narrow_by_budget(text, limits, configured),
-        None => Ok(limits),
+/// The limits of the run, with those that the fork changes. They do not exceed the `configured` ones, if there are any.
+fn find_limits(from: &LoadedRun, configured: Option<&Limits>, budget: Option<&str>) -> Result<Limits, InvalidBudget> {
+    let mut limits = from.state().created.map(|created| created.limits.clone()).unwrap_or_default();
+    match (budget, configured) {
+        (Some(text), Some(configured)) => return narrow_by_budget(text, limits, configured),
+        (Some(text), None) => parse_budget(text, &mut limits)?,
+        (None, _) => {}
     }
+    Ok(limits)
 }
 
 /// The variables that a run sets as a fork itself, before steps whose outcomes a fork of it reuses, or at which that begins.

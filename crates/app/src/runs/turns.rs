@@ -33,13 +33,13 @@ fn list_turns(store: &Store, user: &str, key: &str, status: Status) -> Result<Ve
     })
 }
 
-/// The turn of a thread that waits for a person or for a time. Fails with `ThreadBusy` if a turn has an answer, and waits
-/// for a process with its configuration.
-pub fn find_waiting_turn(store: &Store, user: &str, key: &str) -> Result<Option<RunId>, AppError> {
+/// The turns of a thread that wait for a person or for a time, the newest first. Fails with `ThreadBusy` if a turn has an
+/// answer, and waits for a process with its configuration.
+pub fn list_waiting_turns(store: &Store, user: &str, key: &str) -> Result<Vec<RunId>, AppError> {
     if list_turns(store, user, key, Status::Interrupted)?.iter().any(|row| row.is_left) {
         return Err(AppError::ThreadBusy);
     }
-    Ok(list_turns(store, user, key, Status::Waiting)?.first().map(|row| row.id))
+    Ok(list_turns(store, user, key, Status::Waiting)?.iter().map(|row| row.id).collect())
 }
 
 /// The turns of a thread that wait or need a decision: a caller that replaces their messages cancels them. Fails if the

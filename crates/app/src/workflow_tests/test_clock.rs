@@ -101,6 +101,10 @@ impl Clock for TestClock {
         let key = (state.now_ms.saturating_add(duration_ms), state.next_timer);
         Box::pin(Timer { clock: self.clone(), key, seen: 0, quiet_rounds: 0, pause: None })
     }
+
+    fn skips_waits(&self) -> bool {
+        true
+    }
 }
 
 /// Code that runs in the sandbox.

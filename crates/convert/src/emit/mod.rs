@@ -445,8 +445,7 @@ impl Emitter<'_> {
             if self.reads == AnswerReads::Length && is_length(reference) {
                 return Some(known);
             }
-            let message = format!("{source}: a text has no parts here, so the reference is text");
-            self.report.add_loss(span, message);
+            self.lose_part(source, span);
             return None;
         }
         if !known.is_text || !reference.path.is_empty() {
@@ -457,6 +456,11 @@ impl Emitter<'_> {
             self.report.add_general_difference(self.plan.root.span, message);
         }
         Some(known)
+    }
+
+    /// Reports that a part of an answer that is a text cannot be read here.
+    fn lose_part(&mut self, source: &str, span: Span) {
+        self.report.add_loss(span, format!("{source}: a text has no parts here, so the reference is text"));
     }
 
     /// Whether a reference reads a part of an answer that is a text, where only the whole can be read.

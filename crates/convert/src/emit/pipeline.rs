@@ -187,7 +187,7 @@ impl Emitter<'_> {
             return value;
         }
         if is_split {
-            self.report.add_loss(span, format!("{source}: a text has no parts here, so the reference is text"));
+            self.lose_part(source, span);
         } else if known.is_some() {
             self.lose_whole_output(source, span);
         }

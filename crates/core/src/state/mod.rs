@@ -86,6 +86,8 @@ pub struct EarlierEnd {
     pub failed: Option<Path>,
     /// The person or program that reopened the run.
     pub reopened_by: String,
+    /// Time of the reopening, in milliseconds since the Unix epoch.
+    pub reopened_at: u64,
     /// The usage of the run up to this end.
     pub usage: Usage,
 }
@@ -211,7 +213,7 @@ impl RunState {
                 self.finished_at = Some(record.at);
                 self.abandon_suspended_children();
             }
-            Event::RunReopened { by, reset, continued, .. } => self.reopen(by, reset, continued),
+            Event::RunReopened { by, reset, continued, .. } => self.reopen(record.at, by, reset, continued),
             Event::StepStarted { .. }
             | Event::StepFinished { .. }
             | Event::StepFailed { .. }
@@ -245,25 +247,26 @@ impl RunState {
     }
 
     /// Continues a run that had ended. Its usage is kept.
-    fn reopen(&mut self, by: &str, reset: &[Path], continued: &[Path]) {
+    fn reopen(&mut self, at: u64, by: &str, reset: &[Path], continued: &[Path]) {
         let end = EarlierEnd {
             status: self.status,
             finished_at: self.finished_at.take(),
             error: self.error.take(),
             failed: self.failed.take(),
             reopened_by: by.to_owned(),
+            reopened_at: at,
             usage: self.usage,
         };
         self.earlier_ends.push(end);
         self.status = Status::Running;
         for path in reset {
-            if let Some(at) = self.index.get(path) {
-                self.steps[*at].reset();
+            if let Some(index) = self.index.get(path) {
+                self.steps[*index].reset();
             }
         }
         for path in continued {
-            if let Some(at) = self.index.get(path) {
-                self.steps[*at].continue_attempt();
+            if let Some(index) = self.index.get(path) {
+                self.steps[*index].continue_attempt();
             }
         }
     }

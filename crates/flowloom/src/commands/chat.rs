@@ -11,12 +11,12 @@ use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
-use flowloom_app::runs::client_calls::read_user_answer;
+use flowloom_app::runs::client_calls::{find_user_question, read_user_answer};
 use flowloom_app::runs::commands::new_command;
 use flowloom_app::runs::start::{PreparedDefinition, StartRun};
 use flowloom_app::runs::stored::LoadedRun;
 use flowloom_app::runs::trigger::TriggerKind;
-use flowloom_app::runs::turns::{find_waiting_turn, list_open_turns};
+use flowloom_app::runs::turns::{list_open_turns, list_waiting_turns};
 use flowloom_app::tools::agents;
 use flowloom_app::wiring;
 use flowloom_core::code::Code;
@@ -186,16 +186,22 @@ impl ChatSession<'_> {
         if self.talk.new {
             for run in list_open_turns(&app.store, user, &self.thread)? {
                 let opened = app.runs.open_run_by_id(run).await?;
+                if opened.state().status.is_final() {
+                    continue;
+                }
                 cancel_opened(app, &opened, user).await?;
                 eprintln!("cancelled {run}, a turn of the conversation before");
             }
             return Ok(None);
         }
-        let Some(run) = find_waiting_turn(&app.store, user, &self.thread)? else { return Ok(None) };
-        let state = app.runs.open_run_by_id(run).await?.state();
-        let Some(question) = state.open_steps().find_map(|step| step.question) else { return Ok(None) };
-        eprintln!("the conversation waits for an answer: {}", question.question);
-        Ok(Some(run))
+        for run in list_waiting_turns(&app.store, user, &self.thread)? {
+            let opened = app.runs.open_run_by_id(run).await?;
+            if let Some((_, question)) = find_user_question(run, &opened.plan, &opened.state())? {
+                eprintln!("the conversation waits for an answer: {}", question.question);
+                return Ok(Some(run));
+            }
+        }
+        Ok(None)
     }
 
     /// Runs one turn of the conversation.

@@ -48,6 +48,7 @@ pub(crate) async fn fork_run(global: &Global, arguments: ForkArgs) -> CommandRes
         definition,
         models: arguments.model,
         budget: arguments.budget,
+        exceeds_limits: true,
         tenant: None,
         repeats_effects: arguments.yes,
     };

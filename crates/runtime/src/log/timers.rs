@@ -86,6 +86,12 @@ impl RunLog {
         self.lock_state().timers.waits.first_key_value().map(|(until, _)| *until)
     }
 
+    /// Whether a question expires so soon that the run is not suspended until then.
+    pub(crate) fn expires_soon(&self, within_ms: u64) -> bool {
+        let soon = self.now_ms().saturating_add(within_ms);
+        self.next_expiry().is_some_and(|expires_at| expires_at <= soon || self.clock.skips_waits())
+    }
+
     /// When the first question expires.
     pub(crate) fn next_expiry(&self) -> Option<u64> {
         self.lock_state().timers.questions.first_key_value().map(|(until, _)| *until)

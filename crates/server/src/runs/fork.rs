@@ -130,6 +130,7 @@ fn build_changes(request: ForkRequest, tenant: Option<String>) -> ApiResult<Fork
         definition: None,
         models: request.models,
         budget: request.budget,
+        exceeds_limits: false,
         tenant,
         repeats_effects: request.repeat_effects,
     })
