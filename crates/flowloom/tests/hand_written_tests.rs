@@ -193,7 +193,8 @@ fn a_question_without_an_answer_expires_in_a_test() {
     let ask = json!({"name": "q", "functionId": "human::ask", "mode": "sequential", "promptTemplate": "Which?",
         "errorMode": "skip", "timeoutMs": 60000, "outputVar": "q"});
     let definition = step_list(&[ask, chat_step("c", "fail")]);
-    let test = json!({"definition": "../s.json", "inputs": "hi", "answers": ["C"], "expect": {"output": [{"equals": "C"}]}});
+    let test =
+        json!({"definition": "../s.json", "inputs": "hi", "answers": ["C"], "expect": {"output": [{"equals": "C"}]}});
     let (code, outcome) = run_test(&place_with("s.json", &definition, &test), &[]);
     assert_eq!(code, 0, "{outcome}");
 }
