@@ -138,8 +138,8 @@ impl ChatSession<'_> {
         while let Some(line) = source.next_message() {
             let turn = match waiting.take() {
                 Some(run) => match self.answer_question(run, &line).await {
-                    // A person can correct the answer; what a script sends next is no correction.
-                    Err(error) if error.code == Code::AnswerInvalid && source.is_prompt() => {
+                    // The next line can correct the answer.
+                    Err(error) if error.code == Code::AnswerInvalid && self.talk.message.is_none() => {
                         eprintln!("{}", error.message);
                         waiting = Some(run);
                         continue;
