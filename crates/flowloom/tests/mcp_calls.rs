@@ -64,6 +64,23 @@ fn create_key(place: &Workspace, arguments: &[&str]) -> String {
     format!("Authorization: Bearer {}", String::from_utf8_lossy(&made.stdout).trim())
 }
 
+/// A workspace whose flow `two_calls` sends two requests to a server that does not answer them.
+fn create_slow_workspace() -> (TestServer, Workspace) {
+    let slow = TestServer::start();
+    let place = Workspace::with_hello(&slow.egress_config());
+    place.write("flow.json", &two_calls_flow(&slow, "GET", "/slow"));
+    (slow, place)
+}
+
+/// Waits until the newest run ends, and checks that it was cancelled.
+fn assert_run_is_cancelled(server: &RunningServer) {
+    let runs = server.get("/api/v1/runs").json();
+    let run = runs["items"][0]["run_id"].as_str().unwrap_or_else(|| panic!("{runs}"));
+    let last =
+        server.stream(&format!("/api/v1/runs/{run}/events"), &[]).filter(|line| line.starts_with("data:")).last();
+    assert!(last.as_deref().is_some_and(|last| last.contains("\"status\":\"cancelled\"")), "{last:?}");
+}
+
 fn create_asking_workspace() -> Workspace {
     let place = Workspace::with_hello("");
     place.write("ask.json", include_str!("../../../examples/steps/ask-a-person.json"));
@@ -279,9 +296,7 @@ fn a_session_belongs_to_its_key() {
 
 #[test]
 fn the_end_of_a_session_cancels_its_runs() {
-    let slow = TestServer::start();
-    let place = Workspace::with_hello(&slow.egress_config());
-    place.write("flow.json", &two_calls_flow(&slow, "GET", "/slow"));
+    let (slow, place) = create_slow_workspace();
     let server = RunningServer::start(&place, &[]);
     let session = open_session(&server, &[]);
     let call = build_request("tools/call", json!({"name": "two_calls", "arguments": {}})).to_string();
@@ -289,11 +304,7 @@ fn the_end_of_a_session_cancels_its_runs() {
     slow.wait_for_requests("/slow", 1);
     assert_eq!(server.send_and_read("DELETE", "/mcp", &[ACCEPT_BOTH, &session], "").status, 204);
     drop(connection);
-    let runs = server.get("/api/v1/runs").json();
-    let run = runs["items"][0]["run_id"].as_str().unwrap_or_else(|| panic!("{runs}"));
-    let last =
-        server.stream(&format!("/api/v1/runs/{run}/events"), &[]).filter(|line| line.starts_with("data:")).last();
-    assert!(last.as_deref().is_some_and(|last| last.contains("\"status\":\"cancelled\"")), "{last:?}");
+    assert_run_is_cancelled(&server);
     assert_eq!(slow.request_count("/slow"), 1);
 }
 
@@ -364,9 +375,7 @@ fn only_active_flows_are_tools_and_two_of_one_name_are_distinguished() {
 
 #[test]
 fn a_client_that_hangs_up_cancels_its_run() {
-    let slow = TestServer::start();
-    let place = Workspace::with_hello(&slow.egress_config());
-    place.write("flow.json", &two_calls_flow(&slow, "GET", "/slow"));
+    let (slow, place) = create_slow_workspace();
     let server = RunningServer::start(&place, &[]);
     let params = json!({"name": "two_calls", "arguments": {}, "_meta": request_meta(json!({}))});
     let headers = [
@@ -379,18 +388,12 @@ fn a_client_that_hangs_up_cancels_its_run() {
     let connection = server.send("POST", "/mcp", &headers, &build_request("tools/call", params).to_string());
     slow.wait_for_requests("/slow", 1);
     drop(connection);
-    let runs = server.get("/api/v1/runs").json();
-    let run = runs["items"][0]["run_id"].as_str().unwrap_or_else(|| panic!("{runs}"));
-    let last =
-        server.stream(&format!("/api/v1/runs/{run}/events"), &[]).filter(|line| line.starts_with("data:")).last();
-    assert!(last.as_deref().is_some_and(|last| last.contains("\"status\":\"cancelled\"")), "{last:?}");
+    assert_run_is_cancelled(&server);
 }
 
 #[test]
 fn on_stdio_runs_end_with_their_client_next_to_a_server_of_the_same_data() {
-    let slow = TestServer::start();
-    let place = Workspace::with_hello(&slow.egress_config());
-    place.write("flow.json", &two_calls_flow(&slow, "GET", "/slow"));
+    let (slow, place) = create_slow_workspace();
     let server = RunningServer::start(&place, &[]);
     let mut command = place.build_command(&["mcp", "."]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");

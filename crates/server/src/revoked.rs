@@ -10,6 +10,7 @@ use axum::response::{IntoResponse as _, Response};
 use flowloom_core::code::Code;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
+use flowloom_runtime::outage_log::OutageLog;
 use flowloom_store::Store;
 use futures_util::StreamExt as _;
 use parking_lot::{Mutex, MutexGuard};
@@ -131,23 +132,19 @@ pub(crate) fn is_event_stream(answer: &Response) -> bool {
 
 /// Checks the keys while calls are open, until the server stops.
 pub(crate) async fn run_revocation_task(calls: Arc<KeyCalls>, store: Arc<Store>, shutdown: CancellationToken) {
-    let mut is_failing = false;
+    let outages = OutageLog::new("the list of API keys");
     while shutdown.run_until_cancelled(tokio::time::sleep(CHECK_INTERVAL)).await.is_some() {
         // Listed before the keys are read: the key of a later call may be newer than the keys that were read.
         let open = calls.list_open();
         if open.is_empty() {
-            is_failing = false;
             continue;
         }
-        let checked = check_keys(&calls, &open, &store).await;
-        // An outage is reported once.
-        if let (Err(error), false) = (&checked, is_failing) {
-            tracing::warn!(
-                "cannot check the keys of open calls, which continue until it is possible: {}",
-                error.detail()
-            );
+        match check_keys(&calls, &open, &store).await {
+            Ok(()) => outages.note_success(),
+            Err(error) => {
+                outages.note_failure(error.code(), &error.detail());
+            }
         }
-        is_failing = checked.is_err();
     }
 }
 

@@ -127,8 +127,13 @@ struct DrivenTurn {
 impl ChatSession<'_> {
     async fn run_turns(&self) -> CommandResult {
         check_needs(&self.app, &self.workflow.parse_bundle()?, &self.workflow.plan)?;
-        let mut waiting = self.open_conversation().await?;
-        let mut messages = if self.talk.new { None } else { self.read_messages().await? };
+        let (mut waiting, mut messages) = match self.talk.new {
+            true => {
+                self.cancel_open_turns().await?;
+                (None, None)
+            }
+            false => (self.find_waiting_turn().await?, self.read_messages().await?),
+        };
         let count = messages.as_ref().and_then(Value::as_list).map_or(0, <[Value]>::len);
         if count > 0 {
             eprintln!("continuing with {count} messages; start a new conversation with --new");
@@ -179,23 +184,22 @@ impl ChatSession<'_> {
         Ok(self.app.store.read_memory(&self.memory_namespace(), &self.thread).await?)
     }
 
-    /// The turn that waits for an answer, with its question printed: the next message is the answer. A new conversation
-    /// cancels the turns that wait or need a decision.
-    async fn open_conversation(&self) -> Result<Option<RunId>, CommandError> {
-        let (app, user) = (&self.app, &self.talk.user);
-        if self.talk.new {
-            for run in list_open_turns(&app.store, user, &self.thread)? {
-                let opened = app.runs.open_run_by_id(run).await?;
-                if opened.state().status.is_final() {
-                    continue;
-                }
-                cancel_opened(app, &opened, user).await?;
+    /// Cancels the turns of the earlier conversation that wait or need a decision.
+    async fn cancel_open_turns(&self) -> Result<(), CommandError> {
+        for run in list_open_turns(&self.app.store, &self.talk.user, &self.thread)? {
+            let opened = self.app.runs.open_run_by_id(run).await?;
+            if !opened.state().status.is_final() {
+                cancel_opened(&self.app, &opened, &self.talk.user).await?;
                 eprintln!("cancelled {run}, a turn of the conversation before");
             }
-            return Ok(None);
         }
-        for run in list_waiting_turns(&app.store, user, &self.thread)? {
-            let opened = app.runs.open_run_by_id(run).await?;
+        Ok(())
+    }
+
+    /// The turn that waits for an answer. Prints its question: the next message is the answer.
+    async fn find_waiting_turn(&self) -> Result<Option<RunId>, CommandError> {
+        for run in list_waiting_turns(&self.app.store, &self.talk.user, &self.thread)? {
+            let opened = self.app.runs.open_run_by_id(run).await?;
             if let Some((_, question)) = find_user_question(run, &opened.plan, &opened.state())? {
                 eprintln!("the conversation waits for an answer: {}", question.question);
                 return Ok(Some(run));

@@ -5,6 +5,7 @@ use std::ops::Range;
 use flowloom_app::definitions::source::{LoadedDefinition, SourceText, SourceTexts};
 use flowloom_core::diagnostic::{Diagnostic, Severity, Span};
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
 
 use super::excerpt::{Excerpt, MAX_EXCERPT_BYTES};
@@ -210,18 +211,14 @@ pub(crate) fn to_sarif(sources: &[LoadedDefinition]) -> serde_json::Value {
     })
 }
 
+/// The characters of a path that are escaped in a URI.
+const PATH_ESCAPES: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// The path of a file as a URI: that of an absolute path has a scheme, any other is relative to the current folder.
 fn write_uri(path: &str) -> String {
     let path = path.strip_prefix("./").unwrap_or(path);
-    let mut uri = if path.starts_with('/') { "file://".to_owned() } else { String::new() };
-    for byte in path.bytes() {
-        match byte {
-            b'/' | b'-' | b'.' | b'_' | b'~' => uri.push(char::from(byte)),
-            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(byte)),
-            byte => uri += &format!("%{byte:02X}"),
-        }
-    }
-    uri
+    let scheme = if path.starts_with('/') { "file://" } else { "" };
+    format!("{scheme}{}", utf8_percent_encode(path, PATH_ESCAPES))
 }
 
 #[cfg(test)]
