@@ -112,6 +112,7 @@ async fn ask_ours(engine: &LocalEngine, file: &Path, words: usize, tokens: u32) 
     let arrivals = Arc::new(Arrivals::default());
     let context = EffectContext {
         run: RunId::new(0, [0; 10]),
+        epoch: 1,
         path: StepPath::root(),
         attempt: 1,
         retried_attempt: 0,

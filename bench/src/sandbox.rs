@@ -101,6 +101,7 @@ async fn time_block(sandbox: &Sandbox) -> Result<f64, BenchError> {
 pub(crate) fn context_of(user: &str) -> EffectContext {
     EffectContext {
         run: RunId::new(0, [0; 10]),
+        epoch: 1,
         path: Path::root(),
         attempt: 1,
         retried_attempt: 0,

@@ -119,13 +119,14 @@ test("a live run loses no event, and no event is requested twice", async () => {
   });
   await page.goto(`${studio.address}/runs/${run}`);
   await page.getByRole("tree").waitFor();
-  const ended = () => !/Running|Queued/.test(document.querySelector(".run-title .state").textContent);
+  const ended = () =>
+    /^(?!.*(?:Running|Queued))./.test(document.querySelector(".run-title .state")?.textContent ?? "");
   await page.waitForFunction(ended);
   const events = await (await fetch(`${studio.address}/api/v1/runs/${run}/events?from=0`)).text();
   const stored = events.match(/^id: ?\d+/gm).length;
   await page.waitForFunction(
     (count) =>
-      document.querySelector("[data-testid=position]").textContent.replaceAll(/\D/g, "") ===
+      document.querySelector("[data-testid=position]")?.textContent.replaceAll(/\D/g, "") ===
       `${count}${count}`,
     stored,
   );

@@ -114,7 +114,9 @@ test("a workflow without errors is kept as a draft, which is there again and can
   await change(page, "draft", "three");
   await page.getByRole("button", { name: "Keep as draft" }).click();
   await page.getByRole("button", { name: "Discard the changes" }).click();
-  await page.waitForFunction(() => document.querySelector(".editor")?.shadowRoot.textContent.includes("two"));
+  await page.waitForFunction(() =>
+    document.querySelector(".editor")?.shadowRoot?.textContent.includes("two"),
+  );
   await page.reload();
   await page.getByRole("textbox", { name: /Source of/ }).waitFor();
   assert.equal(await page.getByText(/^Draft of/).count(), 0);
@@ -160,7 +162,7 @@ test("typing over coloured text breaks no rule of the page, and keeps brackets a
   await page.goto(`${studio.address}/workflows/typed`);
   await page.getByRole("textbox", { name: /Source of/ }).click();
   await page.waitForFunction(
-    () => document.querySelector(".editor")?.shadowRoot.querySelectorAll(".cm-line span").length > 3,
+    () => document.querySelector(".editor")?.shadowRoot?.querySelectorAll(".cm-line span").length > 3,
   );
   await page.keyboard.press("Control+a");
   await page.keyboard.type("ab");
@@ -192,7 +194,7 @@ test("unsaved changes outlive the tab: they are offered again, and the card says
   await again.getByText(/This browser has changes of .* that were not saved/).waitFor();
   await again.getByRole("button", { name: "Restore them" }).click();
   await again.waitForFunction(() =>
-    document.querySelector(".editor")?.shadowRoot.textContent.includes("two"),
+    document.querySelector(".editor")?.shadowRoot?.textContent.includes("two"),
   );
   await again.getByText("Unsaved changes").waitFor();
   await again.getByRole("button", { name: "Save", exact: true }).click();
@@ -229,7 +231,7 @@ test("discarded changes do not come back, and what another tab went on with stay
   await waitForKept(other, "of one");
   await other.getByRole("button", { name: "Restore them" }).click();
   await other.waitForFunction(() =>
-    document.querySelector(".editor")?.shadowRoot.textContent.includes("of one"),
+    document.querySelector(".editor")?.shadowRoot?.textContent.includes("of one"),
   );
   await one.bringToFront();
   await one.getByRole("textbox", { name: /Source of/ }).click();

@@ -57,7 +57,9 @@ test("a block is created, changed, tried, restored and deleted", async () => {
   await page.getByRole("button", { name: "Run", exact: true }).click();
   await page.getByText("HELLO", { exact: true }).waitFor();
   await page.getByRole("button", { name: "Version 1" }).click();
-  await page.waitForFunction(() => !document.querySelector(".library-source").value.includes("upper"));
+  await page.waitForFunction(
+    () => document.querySelector(".library-source")?.value.includes("upper") === false,
+  );
   await page.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Delete" }).click();
   await page.getByText("Select one to see its source.").waitFor();

@@ -175,7 +175,7 @@ test("a zoomed axis begins with the first row that happens in it, and rows outsi
   await page.mouse.up();
   await page.getByRole("button", { name: "Show all" }).waitFor();
   await page.waitForFunction(() => {
-    const top = document.querySelector(".waterfall").getBoundingClientRect().top;
+    const top = document.querySelector(".waterfall")?.getBoundingClientRect().top;
     const rows = [...document.querySelectorAll(".waterfall-row")];
     const places = rows.map((row) => ({ row, top: row.getBoundingClientRect().top - top }));
     const first = places.filter((one) => one.top >= -1).sort((one, other) => one.top - other.top)[0]?.row;

@@ -154,7 +154,7 @@ test("whoever saves second is told that someone else saved", async () => {
   await dialog.getByRole("button", { name: "Continue with the stored version" }).click();
   const shows = (text) =>
     page.waitForFunction(
-      (wanted) => document.querySelector(".editor")?.shadowRoot.textContent.includes(wanted),
+      (wanted) => document.querySelector(".editor")?.shadowRoot?.textContent.includes(wanted),
       text,
     );
   await shows("theirs");

@@ -107,7 +107,8 @@ test("the server dies and comes back while the scrubber shows the past", async (
   await studio.restart();
   // The run goes on at the server, and the page stays where the viewer put it.
   await page.waitForFunction(
-    (before) => Number(document.querySelector("[data-testid=position]").textContent.split(" / ")[1]) > before,
+    (before) =>
+      Number(document.querySelector("[data-testid=position]")?.textContent.split(" / ")[1]) > before,
     20,
     { timeout: 30_000 },
   );

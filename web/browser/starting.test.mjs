@@ -95,7 +95,7 @@ test("what was typed is there again, and so are the inputs of the last run", asy
   dialog = await openRunDialog(page, "typed-run");
   assert.equal(await dialog.getByLabel("input").inputValue(), "half a te");
   await dialog.getByRole("button", { name: "Use the inputs of the last run" }).click();
-  await page.waitForFunction(() => document.querySelector("dialog textarea").value === "Grace");
+  await page.waitForFunction(() => document.querySelector("dialog textarea")?.value === "Grace");
   await closePage(opened);
 });
 

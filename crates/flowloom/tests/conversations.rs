@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -302,4 +302,46 @@ fn a_new_conversation_cancels_the_turn_that_waits() {
     let statuses: Vec<_> = runs.as_array().expect("a list").iter().map(|run| &run["status"]).collect();
     assert_eq!(statuses, ["succeeded", "cancelled"]);
     assert_eq!(exit_code(&chat("and more", &[])), 0);
+}
+
+/// Reads lines until one contains `text`.
+fn read_until(lines: &mut impl Iterator<Item = std::io::Result<String>>, text: &str) {
+    let found = lines.find_map(|line| line.expect("readable").contains(text).then_some(()));
+    assert!(found.is_some(), "{text} is not printed");
+}
+
+fn read_lines(output: impl Read) -> impl Iterator<Item = std::io::Result<String>> {
+    BufReader::new(output).lines()
+}
+
+#[test]
+fn a_chat_sees_what_another_process_adds_to_the_conversation() {
+    let place = Workspace::new("");
+    let model = write_script(&place, json!([end_with("Hello."), end_with("Glad to help.")]));
+    let graph = example_path_text("graph/helpdesk.json");
+    let mut command = place.build_command(&["chat", &graph, "--model", &model]);
+    let mut chat =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let (mut stdin, mut printed) = (chat.stdin.take().expect("piped"), read_lines(chat.stdout.take().expect("piped")));
+    let mut notes = read_lines(chat.stderr.take().expect("piped"));
+    writeln!(stdin, "hello").expect("written");
+    read_until(&mut printed, "Hello.");
+    write_script(&place, json!([route_to("human_handoff")]));
+    let other = place.run(&["chat", &graph, "--model", &model, "-m", "I want to sue you"]);
+    assert_eq!(exit_code(&other), 4, "{}", support::stderr_text(&other));
+    write_script(&place, json!([end_with("Glad to help.")]));
+    // The user has not seen the question, so this is no answer to it.
+    writeln!(stdin, "and another thing").expect("written");
+    read_until(&mut notes, "the conversation waits for an answer: ");
+    writeln!(stdin, "We call back").expect("written");
+    read_until(&mut printed, "Glad to help.");
+    drop(stdin);
+    assert!(chat.wait().expect("it ends").success());
+    let (_, runs) = place.run_json(&["runs"]);
+    let statuses: Vec<_> = runs.as_array().expect("a list").iter().map(|run| &run["status"]).collect();
+    assert_eq!(statuses, ["succeeded", "succeeded"]);
+    let (_, last) = place.run_json(&["show", "last"]);
+    let messages = last["result"]["messages"].as_array().expect("a list");
+    let texts: Vec<_> = messages.iter().map(|message| &message["content"]).collect();
+    assert_eq!(texts, ["hello", "Hello.", "I want to sue you", "We call back", "Glad to help."]);
 }

@@ -138,6 +138,7 @@ mod tests {
     fn ask_script(scripted: &ScriptedModel, path: &str, text: &str) -> Result<GenerateReply, ScriptError> {
         let context = EffectContext {
             run: RunId::new(0, [0; 10]),
+            epoch: 1,
             path: StepPath::root(),
             attempt: 1,
             retried_attempt: 0,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::Record;
+use flowloom_core::event::{ParentStep, Record};
 use flowloom_core::id::RunId;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::BoxFuture;
@@ -95,6 +95,10 @@ impl Journal for SessionJournal {
             true => Box::pin(async { Ok(self.lease) }),
             false => self.inner.claim_run(run),
         }
+    }
+
+    fn claim_child_run(&self, run: RunId, parent: ParentStep) -> BoxFuture<'_, Result<Lease, JournalError>> {
+        self.inner.claim_child_run(run, parent)
     }
 
     fn release_run(&self, lease: Lease) {

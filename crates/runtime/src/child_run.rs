@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::ChildSuspension;
+use flowloom_core::event::{ChildSuspension, ParentStep};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
@@ -40,8 +40,14 @@ pub trait ChildRunHost: Send + Sync {
     /// Waits for a place at a depth of nesting, which is at least 1.
     fn acquire_place(&self, depth: u32, user: &Arc<str>) -> impl Future<Output = Self::Place> + Send;
 
-    /// Stores a command to a run. Fails if there is no such run, or if the journal cannot be written.
-    fn post_command(&self, run: RunId, command: RunCommand) -> impl Future<Output = Result<(), JournalError>> + Send;
+    /// Stores the command with which the step `parent` retries a child run. Fails if there is no such run, with
+    /// `OwnershipLost` if the lease of the step is, or if the journal cannot be written.
+    fn post_retry(
+        &self,
+        run: RunId,
+        command: RunCommand,
+        parent: ParentStep,
+    ) -> impl Future<Output = Result<(), JournalError>> + Send;
 
     /// Whether a worker drives a run, or a command to it is pending. Fails if the journal cannot be read.
     fn read_drive_state(&self, run: RunId) -> impl Future<Output = Result<DriveState, JournalError>> + Send;
@@ -125,7 +131,7 @@ pub async fn choose_child_run(host: &impl ChildRunHost, context: &EffectContext)
             sender: retry_sender(context.run),
             action: CommandAction::Retry { from: None },
         };
-        match repeat_in_outage(host.clock(), || host.post_command(id, command.clone())).await {
+        match repeat_in_outage(host.clock(), || host.post_retry(id, command.clone(), context.as_parent())).await {
             Ok(()) => return Ok(id),
             Err(JournalError::RunNotFound(_)) => {}
             Err(error) => return Err(error.into()),
@@ -166,8 +172,9 @@ pub async fn drive_child_run(
                 run => Box::pin(open_started(run?, Arc::downgrade(&attempt))),
             },
             EarlierRun::Interrupted => {
-                let (engine, id, plan) = (child.engine.clone(), child.id, child.plan.clone());
-                Box::pin(async move { engine.resume_run(id, plan).await })
+                let (engine, id, plan, step) =
+                    (child.engine.clone(), child.id, child.plan.clone(), context.as_parent());
+                Box::pin(async move { engine.resume_child_run(id, plan, step).await })
             }
             EarlierRun::Suspended(suspension) => {
                 drop(place);
@@ -213,6 +220,8 @@ async fn drive_opening(
     let driven = host.drive_run(opening).await;
     crate::failpoint::hit("child_run_end_after");
     match driven {
+        // The step may not drive it any more.
+        Err(ChildRunError::Unopened(error)) if error.is_ownership_lost() => Err(error.into()),
         Ok(RunOutcome { broken: Some(error), .. }) | Err(ChildRunError::Unopened(error)) => Ok(Err(error)),
         Ok(outcome) => Ok(Ok(outcome)),
         Err(ChildRunError::Aborted(reason)) => {
@@ -236,13 +245,15 @@ async fn open_started(run: Run, attempt: Weak<()>) -> Result<Run, RunError> {
 /// The run that an earlier attempt of this step may have started.
 async fn find_started(host: &impl ChildRunHost, child: &ChildRun) -> Result<EarlierRun, StepFailure> {
     let ChildRun { id, plan, engine } = child;
+    // Before the record: a run at rest stays as it is until this step drives it, or a command asks the run of the step to
+    // continue. One that another process drives may end in between.
+    let drive_state = repeat_in_outage(host.clock(), || host.read_drive_state(*id)).await?;
     let records = match repeat_in_outage(host.clock(), || engine.journal().read(*id, 0)).await {
         Err(JournalError::RunNotFound(_)) => return Ok(EarlierRun::None),
         records => records?,
     };
     let state = RunState::from_records(records.iter().map(|record| &**record))?;
     // A run that has ended and has a command is about to be retried.
-    let drive_state = repeat_in_outage(host.clock(), || host.read_drive_state(*id)).await?;
     let is_at_rest = drive_state == DriveState::AtRest;
     if state.status.is_final() && is_at_rest {
         let env = engine.final_env(records, plan.clone()).await;

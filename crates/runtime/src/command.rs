@@ -159,6 +159,12 @@ impl CommandRecord {
         CommandRecord { command, sent_at, outcome: None, decided_at: None }
     }
 
+    /// A command that is rejected when it is sent.
+    pub fn new_rejected(command: RunCommand, sent_at: u64, reason: StepFailure) -> CommandRecord {
+        let outcome = Some(CommandOutcome::Rejected(reason));
+        CommandRecord { command, sent_at, outcome, decided_at: Some(sent_at) }
+    }
+
     /// The decision about a command to a run that has ended with `status`. Such a run needs no resuming, and rejects
     /// every other command.
     pub fn decide_late(command: RunCommand, sent_at: u64, status: Status) -> CommandRecord {

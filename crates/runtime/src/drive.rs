@@ -62,7 +62,8 @@ pub(crate) struct Drive {
     /// When the run is out of time, in milliseconds since the Unix epoch.
     ends_at: Option<u64>,
     over: bool,
-    suspended: bool,
+    /// The status under which the run is suspended, as the record shows it; `None` if it is not.
+    suspended: Option<Status>,
     /// Whether the lease is being released, so that nothing may be appended.
     releasing: bool,
     thread_storage: Option<ThreadStorage>,
@@ -85,7 +86,7 @@ impl Drive {
             time_ms: 0,
             ends_at: None,
             over: false,
-            suspended: false,
+            suspended: None,
             releasing: false,
             thread_storage: None,
         }
@@ -108,9 +109,9 @@ impl Drive {
         self
     }
 
-    /// Sets whether the record already shows that the run is suspended.
-    pub(crate) fn set_suspended(&mut self, is_suspended: bool) {
-        self.suspended = is_suspended;
+    /// Sets the status under which the record already shows the run as suspended.
+    pub(crate) fn set_suspended(&mut self, status: Option<Status>) {
+        self.suspended = status;
     }
 
     /// Receives the commands that were pending when the run was claimed.
@@ -191,7 +192,7 @@ impl Drive {
         let has_any = !commands.is_empty();
         for command in commands {
             if self.log.decide_command(command) {
-                self.suspended = false;
+                self.suspended = None;
             }
         }
         has_any
@@ -297,9 +298,10 @@ impl Drive {
             return false;
         }
         crate::failpoint::hit("suspend_before");
-        let is_new = !std::mem::replace(&mut self.suspended, true);
+        let status = self.log.suspended_status();
+        // A run that was woken by a timer may wait for something else now.
+        let is_new = self.suspended.replace(status) != Some(status);
         if is_new {
-            let status = self.log.suspended_status();
             self.log.append_event(&Path::root(), 0, Event::RunSuspended { status });
         }
         let is_reading = self.inbox.as_ref().is_some_and(|inbox| inbox.reading.is_some());

@@ -14,7 +14,7 @@ use flowloom_core::effect::{
     ScrapeRequest, ScriptRequest,
 };
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::ChildSuspension;
+use flowloom_core::event::{ChildSuspension, ParentStep};
 use flowloom_core::hash::Hasher;
 use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
@@ -35,6 +35,8 @@ pub type EffectFuture<'a, T> = BoxFuture<'a, Result<T, StepFailure>>;
 pub struct EffectContext {
     /// The run.
     pub run: RunId,
+    /// The epoch of the lease under which the run is driven.
+    pub epoch: u64,
     /// The step.
     pub path: Path,
     /// The attempt, from 1.
@@ -60,6 +62,11 @@ pub struct EffectContext {
 }
 
 impl EffectContext {
+    /// The step, as the runs that it starts record it.
+    pub fn as_parent(&self) -> ParentStep {
+        ParentStep { run: self.run, path: self.path.clone(), epoch: Some(self.epoch) }
+    }
+
     /// The idempotency key: the same for every send of this attempt, even after a crash.
     pub fn idempotency_key(&self) -> String {
         self.attempt_key(self.attempt)

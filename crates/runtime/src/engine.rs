@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::{Event, ForkOrigin, Record, RunCreated, RunProject};
+use flowloom_core::event::{Event, ForkOrigin, ParentStep, Record, RunCreated, RunProject};
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Env, Plan};
@@ -193,13 +193,25 @@ impl Engine {
     pub async fn resume_run(&self, run: RunId, plan: Arc<Plan>) -> Result<Run, RunError> {
         match &self.driver {
             Some(driver) => Ok(Run::Remote(Box::new(RemoteRun::open(self.clone(), driver.clone(), plan, run).await?))),
-            None => Ok(Run::Local(Box::new(self.claim_and_resume(run, plan).await?))),
+            None => self.resume_claimed(self.journal.claim_run(run).await?, plan).await,
         }
     }
 
-    async fn claim_and_resume(&self, run: RunId, plan: Arc<Plan>) -> Result<LocalRun, RunError> {
-        let mut claimed = self.claim_run(run).await?;
-        let lease = claimed.lease;
+    /// Resumes a child run for the step that drives it. Fails as [`Engine::resume_run`] does, and with
+    /// [`JournalError::OwnershipLost`] if the lease of the step is lost.
+    pub async fn resume_child_run(&self, run: RunId, plan: Arc<Plan>, parent: ParentStep) -> Result<Run, RunError> {
+        match &self.driver {
+            Some(_) => self.resume_run(run, plan).await,
+            None => self.resume_claimed(self.journal.claim_child_run(run, parent).await?, plan).await,
+        }
+    }
+
+    async fn resume_claimed(&self, lease: Lease, plan: Arc<Plan>) -> Result<Run, RunError> {
+        let read = self.read_claimed(lease).await.map_err(RunError::from);
+        if let Err(error) = &read {
+            stop_driving(&*self.journal, lease, error);
+        }
+        let mut claimed = read?;
         let reopened = self.reopen_ended(&mut claimed, &plan).await;
         let is_released = claimed.is_released;
         let resumed = reopened.and_then(|reopened| self.prepare_resume(claimed, reopened, plan));
@@ -209,7 +221,7 @@ impl Engine {
         {
             stop_driving(&*self.journal, lease, error);
         }
-        resumed
+        Ok(Run::Local(Box::new(resumed?)))
     }
 
     fn prepare_resume(
@@ -231,7 +243,10 @@ impl Engine {
             (None, Some(first)) => first.at,
             _ => self.effects.clock.now_ms(),
         };
-        let is_suspended = matches!(records.last().map(|last| &last.event), Some(Event::RunSuspended { .. }));
+        let suspended = match records.last().map(|last| &last.event) {
+            Some(Event::RunSuspended { status }) => Some(*status),
+            _ => None,
+        };
         let log = self.open_log(lease, Mode::Live, records);
         crate::failpoint::hit("run_resume_before");
         if let Some(ReopenedRun { event, decided }) = reopened {
@@ -239,12 +254,12 @@ impl Engine {
             crate::failpoint::hit("run_reopen_after");
         }
         // A run that only waited for a timer continues as if it had never been put aside.
-        let is_asleep = is_suspended && self.journal.was_asleep(lease);
-        if !is_asleep {
+        let asleep = suspended.filter(|_| self.journal.was_asleep(lease));
+        if asleep.is_none() {
             log.append_event(&Path::root(), 0, Event::RunStarted { epoch: lease.epoch });
         }
         let mut run = self.build_run(plan, log, &created, start);
-        run.drive.set_suspended(is_asleep);
+        run.drive.set_suspended(asleep);
         run.drive.receive_pending(commands);
         if cancelled {
             run.drive.end_cancelled();
@@ -376,15 +391,6 @@ impl Engine {
         };
         let outcome = driving.drive_to_end().await;
         Ok((outcome, log.find_unreplayed()))
-    }
-
-    async fn claim_run(&self, run: RunId) -> Result<ClaimedRun, RunError> {
-        let lease = self.journal.claim_run(run).await?;
-        let read = self.read_claimed(lease).await.map_err(RunError::from);
-        if let Err(error) = &read {
-            stop_driving(&*self.journal, lease, error);
-        }
-        read
     }
 
     async fn read_claimed(&self, lease: Lease) -> Result<ClaimedRun, JournalError> {

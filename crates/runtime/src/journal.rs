@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowloom_core::event::{Record, RunCreated};
+use flowloom_core::event::{ParentStep, Record, RunCreated};
 use flowloom_core::id::RunId;
 use flowloom_core::value::{Map, Value};
 
@@ -114,6 +114,13 @@ pub trait Journal: Send + Sync {
 
     /// Takes the lease of an existing run under a new epoch. Fails with [`JournalError::RunOwned`] while its worker is alive.
     fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>>;
+
+    /// Takes the lease of a child run for the step that drives it. Fails as [`Journal::claim_run`] does, and with
+    /// [`JournalError::OwnershipLost`] if the lease of the step is lost. The runs of a journal without leases have no other
+    /// worker.
+    fn claim_child_run(&self, run: RunId, _parent: ParentStep) -> BoxFuture<'_, Result<Lease, JournalError>> {
+        self.claim_run(run)
+    }
 
     /// Releases the lease without checking the inbox, because this worker cannot drive the run. Must not be called after an
     /// append has released the lease: this worker may have claimed the run again.

@@ -17,6 +17,7 @@ use crate::error::StoreError;
 use crate::journal::read_run_lease;
 use crate::settings::RecoveryScope;
 use crate::store::Store;
+use crate::worker::NOBODY;
 
 /// Number of workers that may die in a row while they drive a run; then it is no longer reclaimed.
 pub const MAX_WORKER_DEATHS: u64 = 3;
@@ -35,6 +36,9 @@ pub struct AbandonedRun {
     pub has_commands: bool,
     /// Whether it has ended: a worker died after it had claimed the ended run and before it had released it.
     pub has_ended: bool,
+    /// Whether it is a child run that this process has claimed and does not drive, because an outage broke it off. The
+    /// step that drives it may be in another process by now.
+    pub is_driven_by_step: bool,
 }
 
 /// Runs that a process leaves to one with their configuration.
@@ -47,9 +51,10 @@ pub struct LeftRuns {
 }
 
 impl AbandonedRun {
-    /// Whether there is nothing to drive: the run has ended and no command may reopen it. Only its lease is left.
-    pub fn is_over(&self) -> bool {
-        self.has_ended && !self.has_commands
+    /// Whether there is nothing to drive here: a step drives the run, or it has ended and no command may reopen it. Only its
+    /// lease is left.
+    pub fn is_only_held(&self) -> bool {
+        self.is_driven_by_step || (self.has_ended && !self.has_commands)
     }
 
     /// Whether too many workers died for it to be reclaimed. A command may help, and must not wait.
@@ -66,8 +71,8 @@ impl AbandonedRun {
 impl Store {
     /// Runs that a worker must drive or release and no living worker does; at most `limit`. For each worker, the users are in
     /// turn, each with the oldest run first. These are runs of dead workers, runs with the status `running`, and runs with pending
-    /// commands. A child run is not among them unless its parent run has ended: the parent run drives it. Neither are runs
-    /// outside of the scope of this process. Fails if the database cannot be read.
+    /// commands. A child run is not among them unless its parent run has ended, or this process has its lease and does not drive
+    /// it: the parent run drives it. Neither are runs outside of the scope of this process. Fails if the database cannot be read.
     pub fn abandoned_runs(&self, limit: u32) -> Result<Vec<AbandonedRun>, StoreError> {
         let RecoveryScope { project, config } = &self.recovery;
         self.read_long_with(|db| {
@@ -76,7 +81,8 @@ impl Store {
             for worker in db.query_rows("select distinct worker from run where worker is not null", &[], read_worker)? {
                 let is_own = worker == self.worker.name();
                 if is_own || !self.worker.is_alive(&worker, &living) {
-                    let sql = select_in_turn(&format!("worker = $4 and {IS_OUTERMOST_SQL}"), "$5");
+                    let outermost = if is_own { "true" } else { IS_OUTERMOST_SQL };
+                    let sql = select_in_turn(&format!("worker = $4 and {outermost}"), "$5");
                     // Most of its own runs are driven, and are removed below.
                     let most = if is_own { u32::MAX } else { limit };
                     let params = params![self.worker.name(), project, config, &worker, most];
@@ -137,16 +143,19 @@ impl Store {
         self.writer.submit_job(Box::new(job)).await
     }
 
-    /// Gives up the lease that a dead worker has of a run that is over, unless the run has a command by now. Fails if
-    /// there is no such run, or if the database cannot be written.
-    pub async fn release_ended_run(&self, run: RunId) -> Result<(), StoreError> {
+    /// Gives up the lease of a run that no worker uses: of a run that has ended, unless it has a command by now, and of a child
+    /// run, whose step finds that it must be driven. Fails if there is no such run, or if the database cannot be written.
+    pub async fn release_held_run(&self, run: RunId) -> Result<(), StoreError> {
         let (lease, living) = self.read_with(|db| Ok((read_run_lease(db, run)?, self.worker.living_workers(db)?)))?;
-        let is_dead = |worker: &String| !self.worker.is_driven_by(worker, run, &living);
-        let Some(worker) = lease.worker.filter(is_dead) else { return Ok(()) };
+        let is_unused = |worker: &String| !self.worker.is_driven_by(worker, run, &living);
+        let Some(worker) = lease.worker.filter(is_unused) else { return Ok(()) };
         let job = move |db: &DbConnection| {
-            let sql = "update run set worker = null, failed_claims = 0 where id = $1 and epoch = $2 and worker = $3 \
-                       and finished_at is not null and pending_commands = 0";
-            db.execute_unchecked(sql, params![&run.to_string(), lease.epoch, &worker])
+            let sql = format!(
+                "update run set worker = case when finished_at is null then $1 end, failed_claims = 0 \
+                 where id = $2 and epoch = $3 and worker = $4 \
+                 and (finished_at is not null and pending_commands = 0 or not {IS_OUTERMOST_SQL})"
+            );
+            db.execute_unchecked(&sql, params![NOBODY, &run.to_string(), lease.epoch, &worker])
         };
         self.writer.submit_job(Box::new(job)).await
     }
@@ -180,13 +189,13 @@ impl Store {
 /// that a user with many runs does not delay those of others.
 fn select_in_turn(condition: &str, limit: &str) -> String {
     format!(
-        "select {ABANDONED_COLUMNS} from run where {IN_SCOPE_SQL} and {condition} \
+        "select {ABANDONED_COLUMNS}, not {IS_OUTERMOST_SQL} from run where {IN_SCOPE_SQL} and {condition} \
          order by row_number() over (partition by user_id order by id), id limit {limit}"
     )
 }
 
-/// `$1` is the worker that reads.
-const ABANDONED_COLUMNS: &str = "id, failed_claims + case when worker <> $1 and status in ('queued', 'running') then 1 else 0 end, \
+/// The first columns of [`AbandonedRun`]. `$1` is the worker that reads.
+const ABANDONED_COLUMNS: &str = "id, failed_claims + case when worker not in ($1, 'nobody') and status in ('queued', 'running') then 1 else 0 end, \
                                  pending_commands, finished_at is not null";
 
 /// Whether a run is one that this process continues: `$2` is its project, `$3` the fingerprint of its configuration. SQLite
@@ -201,6 +210,6 @@ fn read_worker(row: &DbRow<'_>) -> Result<String, StoreError> {
 fn parse_abandoned(row: &DbRow<'_>) -> Result<Option<AbandonedRun>, StoreError> {
     let id = RunId::parse(&row.get::<String>(0)?);
     let (deaths, has_commands) = (row.get_count(1)?, row.get_count(2)? > 0);
-    let has_ended = row.get(3)?;
-    Ok(id.map(|id| AbandonedRun { id, deaths, has_commands, has_ended }))
+    let (has_ended, is_driven_by_step) = (row.get(3)?, row.get(4)?);
+    Ok(id.map(|id| AbandonedRun { id, deaths, has_commands, has_ended, is_driven_by_step }))
 }

@@ -16,7 +16,7 @@ use flowloom_runtime::journal::{Batch, Lease, memory_owner, scope_user, thread_n
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::checksum::{RunColumns, StatusColumns, memory_checksum};
-use crate::commands::{self, CausedCommand, reopens_without_command};
+use crate::commands::{self, CausedCommand, check_parent, reopens_without_command};
 use crate::db::{AssumedRun, DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::event_effects::{is_progress, status_after};
@@ -34,13 +34,6 @@ const INSERT_RUN_SQL: &str = "insert into run (number, id, epoch, worker, create
     project, config, forked_from, trigger_kind, trigger_id, root, tree_number) \
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, \
     $20, $21, $22, $23, $24, $25) returning number";
-
-/// Fails with `OwnershipLost` if the parent run of a new run has ended: its end cannot cancel the new one.
-fn check_parent(connection: &DbConnection, parent: RunId) -> Result<(), StoreError> {
-    let sql = "select finished_at is not null from run where id = $1";
-    let has_ended = connection.query_first_for_update(sql, params![&parent.to_string()], |row| row.get::<bool>(0))?;
-    if has_ended == Some(true) { Err(JournalError::OwnershipLost.into()) } else { Ok(()) }
-}
 
 /// One batch, ready to be written.
 pub(crate) struct BatchWrite {
@@ -186,7 +179,7 @@ impl BatchWrite {
         let parent_path = parent.as_ref().map(|parent| parent.path.as_str().to_owned());
         let position = parent.as_ref().map(|parent| find_next_position(connection, parent.run)).transpose()?;
         if let Some(parent) = parent {
-            check_parent(connection, parent.run)?;
+            check_parent(connection, parent)?;
         }
         let reserved = connection.reserve_run_number()?;
         let params = params![

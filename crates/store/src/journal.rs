@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use flowloom_core::event::{Event, MemoryWrite, Record};
+use flowloom_core::event::{Event, MemoryWrite, ParentStep, Record};
 use flowloom_core::id::RunId;
 use flowloom_core::json::parse_value;
 use flowloom_core::value::{Map, Value};
@@ -15,13 +15,13 @@ use flowloom_runtime::relay::TextRelay;
 
 use crate::batch::{BatchEffects, BatchWrite, write_memory};
 use crate::checksum::memory_checksum;
-use crate::commands::Mailboxes;
+use crate::commands::{Mailboxes, check_parent};
 use crate::db::{DbConnection, DbRow, params};
 use crate::error::{Corruption, StoreError};
 use crate::event_row::EventRow;
 use crate::memory_runs::MemoryRuns;
 use crate::store::Store;
-use crate::worker::LocalWorker;
+use crate::worker::{CLAIM_SQL, LocalWorker};
 use crate::writer::{MAX_APPEND_WAIT, MAX_REQUEST_WAIT};
 
 impl Journal for Store {
@@ -33,21 +33,11 @@ impl Journal for Store {
     }
 
     fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>> {
-        Box::pin(async move {
-            if let Some(runs) = &self.runs {
-                self.worker.register_run(run)?;
-                return Ok(self.finish_claim(run, runs.claim_run(run))?);
-            }
-            let seen = self.read_free_lease(run)?;
-            let claim = UnfinishedClaim::register_run(self, run)?;
-            flowloom_runtime::failpoint::hit("claim_before");
-            let lease = Lease { run, epoch: (seen.epoch + 1) as u64 };
-            let claimant = self.worker.clone();
-            let write = move |connection: &DbConnection| write_claim(connection, &claimant, run, &seen);
-            let claimed = self.writer.submit_job(Box::new(write)).await;
-            flowloom_runtime::failpoint::hit("claim_after");
-            Ok(claim.finish_claim(claimed.map(|()| lease))?)
-        })
+        Box::pin(self.claim_run_for(run, None))
+    }
+
+    fn claim_child_run(&self, run: RunId, parent: ParentStep) -> BoxFuture<'_, Result<Lease, JournalError>> {
+        Box::pin(self.claim_run_for(run, Some(parent)))
     }
 
     fn release_run(&self, lease: Lease) {
@@ -185,6 +175,27 @@ impl Drop for UnfinishedClaim<'_> {
 
 impl Store {
     /// The lease of a run that no living worker drives. Fails with `RunOwned` if one does.
+    async fn claim_run_for(&self, run: RunId, parent: Option<ParentStep>) -> Result<Lease, JournalError> {
+        if let Some(runs) = &self.runs {
+            self.worker.register_run(run)?;
+            return Ok(self.finish_claim(run, runs.claim_run(run, parent.as_ref()))?);
+        }
+        let seen = self.read_free_lease(run)?;
+        let claim = UnfinishedClaim::register_run(self, run)?;
+        flowloom_runtime::failpoint::hit("claim_before");
+        let lease = Lease { run, epoch: (seen.epoch + 1) as u64 };
+        let claimant = self.worker.clone();
+        let write = move |connection: &DbConnection| {
+            if let Some(parent) = &parent {
+                check_parent(connection, parent)?;
+            }
+            write_claim(connection, &claimant, run, &seen)
+        };
+        let claimed = self.writer.submit_job(Box::new(write)).await;
+        flowloom_runtime::failpoint::hit("claim_after");
+        Ok(claim.finish_claim(claimed.map(|()| lease))?)
+    }
+
     fn read_free_lease(&self, run: RunId) -> Result<RunLease, JournalError> {
         let (seen, living) = self.read_with(|db| Ok((read_run_lease(db, run)?, self.worker.living_workers(db)?)))?;
         match seen.worker.as_deref() {
@@ -328,10 +339,8 @@ fn write_claim(
     }
     // Another process may have claimed it since. Only one claimant finds the epoch it read.
     // A lease of another worker that was not released is one of a worker that died.
-    let sql = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + \
-               case when worker <> $1 and status in ('queued', 'running') then 1 else 0 end \
-               where id = $2 and epoch = $3";
-    match connection.execute_sql(sql, params![&claimant.name().to_owned(), &run.to_string(), seen.epoch])? {
+    let sql = format!("{CLAIM_SQL} where id = $2 and epoch = $3");
+    match connection.execute_sql(&sql, params![&claimant.name().to_owned(), &run.to_string(), seen.epoch])? {
         1 => Ok(()),
         _ => Err(JournalError::RunOwned(run).into()),
     }

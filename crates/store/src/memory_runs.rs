@@ -1,6 +1,8 @@
 //! Runs stored in this process's memory and lost with it: for trials, and for benchmarks without a disk. Everything
 //! else of a store (keys, memories, workflows) is still in the database.
 
+mod children;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
@@ -16,10 +18,7 @@ use flowloom_runtime::journal::{Batch, Lease, LeaseState, scope_user};
 use flowloom_runtime::remote::DriveState;
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::commands::{
-    CancelledChildren, CausedCommand, PostedCommand, cancel_command, find_cancelled, is_cancelled_by_parent,
-    reject_retries, reject_second_decision, reopens_without_command, resume_command,
-};
+use crate::commands::{CausedCommand, PostedCommand, reject_retry_in, reject_second_decision, reopens_without_command};
 use crate::error::StoreError;
 use crate::event_effects::status_after;
 use crate::open_questions::OpenQuestions;
@@ -38,8 +37,8 @@ pub struct MemoryRuns {
 #[derive(Default)]
 struct MemoryState {
     runs: BTreeMap<RunId, MemoryRun>,
-    /// The child runs of each run that has some.
-    children: HashMap<RunId, Vec<RunId>>,
+    /// The child runs of each run that has some, by the step that started them, in that order.
+    children: HashMap<RunId, BTreeMap<Path, Vec<RunId>>>,
     /// The number of child runs of outermost runs, with theirs.
     tree_sizes: HashMap<RunId, u64>,
     finished: VecDeque<RunId>,
@@ -59,9 +58,13 @@ impl MemoryRuns {
         self.state.lock()
     }
 
-    /// Claims a run under a new epoch. Fails if there is no such run.
-    pub fn claim_run(&self, run: RunId) -> Result<Lease, StoreError> {
+    /// Claims a run under a new epoch, for the step `parent` if there is one. Fails if there is no such run, or if the step may
+    /// not drive it any more.
+    pub fn claim_run(&self, run: RunId, parent: Option<&ParentStep>) -> Result<Lease, StoreError> {
         let mut state = self.lock_state();
+        if parent.is_some_and(|parent| !state.may_drive_children(parent)) {
+            return Err(JournalError::OwnershipLost.into());
+        }
         let stored = state.runs.get_mut(&run).ok_or(JournalError::RunNotFound(run))?;
         stored.epoch += 1;
         stored.is_driven = true;
@@ -92,17 +95,30 @@ impl MemoryRuns {
         appended
     }
 
-    /// Stores a command. Returns the commands to the runs around it that it causes, too. Fails if there is no such run,
-    /// or if the id belongs to another command of the run.
+    /// Stores a command, of the step `parent` if there is one. Returns the commands to the runs around it that it causes, too.
+    /// Fails if there is no such run, if the step may not retry it, or if the id belongs to another command of the run.
     pub fn post_command(
         &self,
         run: RunId,
         command: RunCommand,
         at: u64,
+        parent: Option<&ParentStep>,
     ) -> Result<(PostedCommand, Vec<CausedCommand>), StoreError> {
         let mut state = self.lock_state();
-        let stored = state.runs.get_mut(&run).ok_or(JournalError::RunNotFound(run))?;
+        let stored = state.runs.get(&run).ok_or(JournalError::RunNotFound(run))?;
         let is_new = stored.inbox.find_command(&command.id).is_none();
+        match parent {
+            Some(parent) if !state.may_drive_children(parent) => return Err(JournalError::OwnershipLost.into()),
+            None if is_new && stored.row.finished_at.is_some() && command.action.needs_ended_run() => {
+                if let Some(around) = state.find_unfinished_around(run) {
+                    let (has_worker, epoch) = (stored.is_driven, stored.epoch);
+                    let record = reject_retry_in(around, &command, at);
+                    return Ok((PostedCommand { record, has_worker, epoch }, Vec::new()));
+                }
+            }
+            _ => {}
+        }
+        let stored = state.runs.get_mut(&run).ok_or(JournalError::RunNotFound(run))?;
         let second = reject_second_decision(&stored.inbox.pending_commands(), &command, at);
         if let Some(record) = second.filter(|_| is_new && !stored.is_driven) {
             return Ok((PostedCommand { record, has_worker: false, epoch: stored.epoch }, Vec::new()));
@@ -141,7 +157,7 @@ impl MemoryRuns {
         let state = self.lock_state();
         let (mut open, mut found) = (vec![run], Vec::new());
         while let Some(parent) = open.pop() {
-            let children = state.children.get(&parent).into_iter().flatten().copied();
+            let children = state.list_children(parent);
             let start = found.len();
             found.extend(children);
             open.extend(&found[start..]);
@@ -156,7 +172,7 @@ impl MemoryRuns {
         let (mut ended, mut orphans) = (vec![run], Vec::new());
         ended.retain(|run| !state.is_unfinished(*run));
         while let Some(parent) = ended.pop() {
-            let children = state.children.get(&parent).into_iter().flatten().copied();
+            let children = state.list_children(parent);
             let (unfinished, finished): (Vec<_>, Vec<_>) = children.partition(|child| state.is_unfinished(*child));
             ended.extend(finished);
             orphans.extend(unfinished);
@@ -300,13 +316,14 @@ impl MemoryState {
     ) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
         let records = batch.records.as_slice();
         if let Some(new_run) = new_run {
-            let parent = new_run.row.parent.as_ref().and_then(|parent| self.runs.get(&parent.run));
-            let is_late = parent.is_some_and(|parent| parent.row.finished_at.is_some());
+            let parent = new_run.row.parent.as_ref();
+            let is_late = parent.is_some_and(|parent| !self.may_drive_children(parent));
             if is_late || self.runs.contains_key(&lease.run) {
                 return Err(JournalError::OwnershipLost.into());
             }
-            if let Some(parent) = &new_run.row.parent {
-                self.children.entry(parent.run).or_default().push(lease.run);
+            if let Some(parent) = parent {
+                let of_run = self.children.entry(parent.run).or_default();
+                of_run.entry(parent.path.clone()).or_default().push(lease.run);
                 *self.tree_sizes.entry(self.find_outermost(parent.run)).or_default() += 1;
             }
             self.runs.insert(lease.run, new_run);
@@ -374,81 +391,15 @@ impl MemoryState {
         let mut within = vec![run];
         let mut index = 0;
         while let Some(run) = within.get(index) {
-            within.extend_from_slice(self.children.get(run).map_or(&[], Vec::as_slice));
+            let children = self.list_children(*run);
+            within.extend(children);
             index += 1;
         }
         within
     }
 
-    fn find_parent(&self, run: RunId) -> Option<RunId> {
-        self.runs.get(&run)?.row.parent.as_ref().map(|parent| parent.run)
-    }
-
-    /// The run whose step drives a run, unless the step was abandoned and has cancelled it.
-    fn find_driving_parent(&self, run: RunId) -> Option<RunId> {
-        let is_left = self.runs.get(&run)?.inbox.pending_commands().iter().any(is_cancelled_by_parent);
-        self.find_parent(run).filter(|_| !is_left)
-    }
-
-    fn find_outermost(&self, run: RunId) -> RunId {
-        std::iter::successors(Some(run), |run| self.find_parent(*run)).last().unwrap_or(run)
-    }
-
     fn is_unfinished(&self, run: RunId) -> bool {
         self.runs.get(&run).is_some_and(|stored| stored.row.finished_at.is_none())
-    }
-
-    fn find_command_within(&self, run: RunId, id: &str) -> Option<(RunId, CommandRecord)> {
-        let own = self.runs.get(&run)?.inbox.find_command(id).map(|record| (run, record.clone()));
-        let mut children = self.children.get(&run).into_iter().flatten();
-        own.or_else(|| children.find_map(|child| self.find_command_within(*child, id)))
-    }
-
-    /// Asks the runs around a child run to continue, up to the first one that a worker drives. Returns the commands, and
-    /// whether there is such a run.
-    fn resume_ancestors(&mut self, run: RunId, command: &RunCommand, at: u64) -> (Vec<CausedCommand>, bool) {
-        let mut caused = Vec::new();
-        let mut next = self.find_parent(run);
-        while let Some(id) = next
-            && let Some(ancestor) = self.runs.get_mut(&id)
-            && ancestor.row.finished_at.is_none()
-        {
-            let resume = resume_command(run, command);
-            if ancestor.inbox.post_command(resume.clone(), at).is_ok() {
-                caused.push(CausedCommand { run: id, epoch: ancestor.epoch, command: resume });
-            }
-            if ancestor.is_driven {
-                return (caused, true);
-            }
-            next = ancestor.row.parent.as_ref().map(|parent| parent.run);
-        }
-        (caused, false)
-    }
-
-    /// Cancels the unfinished child runs that a record cancels, and rejects the commands that would retry the others.
-    fn cancel_children(&mut self, record: &Record) -> Vec<CausedCommand> {
-        let Some(which) = find_cancelled(record) else { return Vec::new() };
-        let is_cancelled = |parent: &ParentStep| match which {
-            CancelledChildren::All => true,
-            CancelledChildren::OfStep(path) => parent.path == *path,
-        };
-        let mut caused = Vec::new();
-        for id in self.children.get(&record.run).into_iter().flatten() {
-            let Some(child) = self.runs.get_mut(id) else { continue };
-            if !child.row.parent.as_ref().is_some_and(is_cancelled) {
-                continue;
-            }
-            if child.row.finished_at.is_some() {
-                let rejected = reject_retries(child.inbox.pending_commands(), record.run);
-                child.inbox.store_decisions(&rejected, record.at);
-                continue;
-            }
-            let cancel = cancel_command(record);
-            if child.inbox.post_command(cancel.clone(), record.at).is_ok() {
-                caused.push(CausedCommand { run: *id, epoch: child.epoch, command: cancel });
-            }
-        }
-        caused
     }
 }
 

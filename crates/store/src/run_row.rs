@@ -211,7 +211,7 @@ fn read_parent(row: &DbRow<'_>) -> Result<Option<ParentStep>, StoreError> {
     let (run, path): (Option<String>, Option<String>) = (row.get(15)?, row.get(16)?);
     let run = run.as_deref().and_then(RunId::parse);
     let path = path.as_deref().and_then(Path::parse);
-    Ok(run.zip(path).map(|(run, path)| ParentStep { run, path }))
+    Ok(run.zip(path).map(|(run, path)| ParentStep { run, path, epoch: None }))
 }
 
 fn read_trigger(row: &DbRow<'_>) -> Result<Option<RunTrigger>, StoreError> {

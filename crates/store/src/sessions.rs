@@ -16,12 +16,10 @@ use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::journal::UnfinishedClaim;
 use crate::store::Store;
-use crate::worker::RunIdentity;
+use crate::worker::{CLAIM_SQL, RunIdentity};
 
-/// Claims a run without a worker, or one whose lease has the epoch `$3`.
-const CLAIM_FREE_SQL: &str = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + \
-    case when worker <> $1 and status in ('queued', 'running') then 1 else 0 end \
-    where id = $2 and (worker is null or epoch = $3) \
+/// Selects a run without a worker, or one whose lease has the epoch `$3`, and returns what is known of it once it is claimed.
+const FREE_RUN_SQL: &str = "where id = $2 and (worker is null or epoch = $3) \
     returning epoch, number, user_id, coalesce(project, ''), failed_claims, pending_commands";
 
 /// The row of a run that was claimed.
@@ -79,7 +77,11 @@ impl Store {
         flowloom_runtime::failpoint::hit("session_claim_before");
         let job = move |db: &DbConnection| {
             let given_up = given_up.map_or(-1, |epoch| epoch as i64);
-            let row = db.query_first(CLAIM_FREE_SQL, params![&worker, &run.to_string(), given_up], read_claimed_row)?;
+            let row = db.query_first(
+                &format!("{CLAIM_SQL} {FREE_RUN_SQL}"),
+                params![&worker, &run.to_string(), given_up],
+                read_claimed_row,
+            )?;
             if let Some(row) = &row {
                 // Before the commit: a command that is stored after it is delivered, and was counted otherwise.
                 mailboxes.open_mailbox(Lease { run, epoch: row.epoch });

@@ -61,8 +61,8 @@ async fn an_ended_run_of_a_dead_worker_is_only_released(place: &TestDatabase) {
     drop(store);
     let store = place.open();
     let found = store.abandoned_runs(9).expect("readable");
-    assert_eq!(found.iter().map(|run| (run.id, run.is_over())).collect::<Vec<_>>(), [(run, true)]);
-    store.release_ended_run(run).await.expect("nobody's");
+    assert_eq!(found.iter().map(|run| (run.id, run.is_only_held())).collect::<Vec<_>>(), [(run, true)]);
+    store.release_held_run(run).await.expect("nobody's");
     assert_eq!(find_abandoned(&store, 9), []);
     let old = PruneFilter { status: Status::Failed, before: 1 << 60 };
     assert_eq!(store.prune_runs(old).await.expect("deleted"), 1);

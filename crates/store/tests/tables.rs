@@ -228,7 +228,7 @@ async fn a_child_run_is_deleted_with_its_parent(place: &TestDatabase) {
     let (parent, child) = (run_id(2), run_id(1));
     let created = |run, around: Option<_>| {
         let Event::RunCreated(mut created) = created_event(&store) else { panic!("an event of another kind") };
-        created.parent = around.map(|run| ParentStep { run, path: Path::parse("/sub").expect("a path") });
+        created.parent = around.map(|run| ParentStep { run, path: Path::parse("/sub").expect("a path"), epoch: None });
         new_record(run, 1, Event::RunCreated(created))
     };
     let leases = [parent, child].map(|run| store.begin_run(run).expect("new"));

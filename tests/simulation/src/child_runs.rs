@@ -56,7 +56,7 @@ impl World {
             let start = StartOptions {
                 limits: limits.clone(),
                 depth: context.depth + 1,
-                parent: Some(ParentStep { run: context.run, path: context.path.clone() }),
+                parent: Some(context.as_parent()),
                 id: Some(id),
                 ..StartOptions::new(plan, bundle, Value::Null, user)
             };
@@ -81,8 +81,8 @@ impl ChildRunHost for SimulatedHost {
         }
     }
 
-    async fn post_command(&self, run: RunId, command: RunCommand) -> Result<(), JournalError> {
-        self.0.connection.post_command(run, command).await.map(drop)
+    async fn post_retry(&self, run: RunId, command: RunCommand, parent: ParentStep) -> Result<(), JournalError> {
+        self.0.connection.post_retry_by_step(run, command, parent).await.map(drop)
     }
 
     async fn read_drive_state(&self, run: RunId) -> Result<DriveState, JournalError> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use flowloom_core::event::Resolution;
 use flowloom_core::id::RunId;
+use flowloom_core::path::Path;
 use flowloom_core::state::RunState;
 use flowloom_core::value::Value;
 use flowloom_runtime::RunError;
@@ -167,20 +168,23 @@ impl World {
             2..=4 => CommandAction::RESUME,
             // A child run is retried with its parent run, unless both have ended.
             5..=8 if self.database.runs.find_driving_run(run) != run => return None,
-            5..=8 => CommandAction::Retry { from: None },
+            5..=8 => CommandAction::Retry { from: self.choose_first_step(&state) },
             _ if questions.is_empty() => return None,
             // The question may be asked in this moment.
             _ => self.choose_reply(questions[self.choices.index(questions.len())].clone(), true, client),
         })
     }
 
+    /// The step from which a run is retried; `None` if only what failed is.
+    fn choose_first_step(&self, state: &RunState) -> Option<Path> {
+        if !self.settings.retries_from_steps || state.steps().is_empty() || self.choices.one_in(2) {
+            return None;
+        }
+        Some(state.steps()[self.choices.index(state.steps().len())].path.clone())
+    }
+
     /// An answer, or a decision about an uncertain effect.
-    pub(crate) fn choose_reply(
-        &self,
-        path: flowloom_core::path::Path,
-        is_question: bool,
-        client: u64,
-    ) -> CommandAction {
+    pub(crate) fn choose_reply(&self, path: Path, is_question: bool, client: u64) -> CommandAction {
         if is_question {
             return CommandAction::Answer { path, value: Value::from(client as i64) };
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use flowloom_core::event::Record;
+use flowloom_core::event::{ParentStep, Record};
 use flowloom_core::id::RunId;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::JournalError;
@@ -20,7 +20,7 @@ use flowloom_store::{PostedCommand, QuestionExpiry};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use crate::database::{Database, LEASE_MS, outage_error};
+use crate::database::{Claim, Database, LEASE_MS, outage_error};
 use crate::world::{ProcessId, World};
 
 /// How long a request waits for the database, in milliseconds.
@@ -205,10 +205,51 @@ impl Connection {
         Ok(found)
     }
 
+    async fn claim_run(&self, claim: Claim) -> Result<Lease, JournalError> {
+        let (run, now_ms) = (claim.run, self.world.clock.elapsed_ms());
+        let read = |database: &Database| {
+            let seen = database.read_lease(run).ok_or(JournalError::RunNotFound(run))?;
+            let is_driven = seen.worker.is_some_and(|worker| match worker == self.process {
+                true => self.is_driving(run),
+                false => database.is_alive(worker, now_ms),
+            });
+            if is_driven { Err(JournalError::RunOwned(run)) } else { Ok(seen) }
+        };
+        let seen = self.read(read).await??;
+        self.register_run(run)?;
+        let (process, clock) = (self.process, self.world.clock.clone());
+        let write = move |database: &Database| database.claim_run(&claim, seen, process, clock.elapsed_ms());
+        let claimed = self.submit(MAX_REQUEST_WAIT_MS, write).await;
+        match &claimed {
+            Ok(lease) => self.mailboxes.open_mailbox(*lease),
+            Err(_) => drop(self.unregister_run(run)),
+        }
+        claimed
+    }
+
     /// Stores a command, as the store does.
     pub(crate) async fn post_command(&self, run: RunId, command: RunCommand) -> Result<PostedCommand, JournalError> {
+        self.store_command(run, command, None).await
+    }
+
+    /// Stores the command with which a step retries its child run, as the store does.
+    pub(crate) async fn post_retry_by_step(
+        &self,
+        run: RunId,
+        command: RunCommand,
+        parent: ParentStep,
+    ) -> Result<PostedCommand, JournalError> {
+        self.store_command(run, command, Some(parent)).await
+    }
+
+    async fn store_command(
+        &self,
+        run: RunId,
+        command: RunCommand,
+        parent: Option<ParentStep>,
+    ) -> Result<PostedCommand, JournalError> {
         let at = self.world.clock.now_ms();
-        let post = move |database: &Database| Ok(database.runs.post_command(run, command, at)?);
+        let post = move |database: &Database| Ok(database.runs.post_command(run, command, at, parent.as_ref())?);
         let (posted, caused) = self.submit(MAX_REQUEST_WAIT_MS, post).await?;
         let own = posted.record.outcome.is_none().then(|| CausedCommand {
             run,
@@ -251,6 +292,16 @@ impl Connection {
     pub(crate) async fn abandoned_runs(&self) -> Result<Vec<RunId>, JournalError> {
         let now_ms = self.world.clock.elapsed_ms();
         self.read(|database| database.abandoned_runs(self.process, now_ms, |run| self.is_driving(run))).await
+    }
+
+    /// Gives up the leases of child runs that this process does not drive.
+    pub(crate) async fn release_held_children(self: &Arc<Connection>) -> Result<(), JournalError> {
+        let connection = self.clone();
+        let release = move |database: &Database| {
+            database.release_held_children(connection.process, |run| connection.is_driving(run));
+            Ok(())
+        };
+        self.submit(MAX_REQUEST_WAIT_MS, release).await
     }
 
     /// Questions that have expired by `now`.
@@ -335,29 +386,11 @@ impl Journal for ConnectionJournal {
     }
 
     fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>> {
-        Box::pin(async move {
-            let connection = &self.0;
-            let now_ms = connection.world.clock.elapsed_ms();
-            let read = |database: &Database| {
-                let seen = database.read_lease(run).ok_or(JournalError::RunNotFound(run))?;
-                let is_driven = seen.worker.is_some_and(|worker| match worker == connection.process {
-                    true => connection.is_driving(run),
-                    false => database.is_alive(worker, now_ms),
-                });
-                if is_driven { Err(JournalError::RunOwned(run)) } else { Ok(seen) }
-            };
-            let seen = connection.read(read).await??;
-            connection.register_run(run)?;
-            let process = connection.process;
-            let clock = connection.world.clock.clone();
-            let claim = move |database: &Database| database.claim_run(run, seen, process, clock.elapsed_ms());
-            let claimed = connection.submit(MAX_REQUEST_WAIT_MS, claim).await;
-            match &claimed {
-                Ok(lease) => connection.mailboxes.open_mailbox(*lease),
-                Err(_) => drop(connection.unregister_run(run)),
-            }
-            claimed
-        })
+        Box::pin(self.0.claim_run(Claim { run, parent: None }))
+    }
+
+    fn claim_child_run(&self, run: RunId, parent: ParentStep) -> BoxFuture<'_, Result<Lease, JournalError>> {
+        Box::pin(self.0.claim_run(Claim { run, parent: Some(parent) }))
     }
 
     fn release_run(&self, lease: Lease) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::{Event, Record};
+use flowloom_core::event::{Event, ParentStep, Record};
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
@@ -50,6 +50,17 @@ pub(crate) struct LeaseRow {
     pub(crate) epoch: u64,
     /// The worker; `None` if the lease was released.
     pub(crate) worker: Option<ProcessId>,
+}
+
+/// The worker of a run that a living process has given up and another one must drive. No process has this number.
+const NOBODY: ProcessId = 0;
+
+/// A claim of a run, for a step that drives it if there is one.
+pub(crate) struct Claim {
+    /// The run.
+    pub(crate) run: RunId,
+    /// The step.
+    pub(crate) parent: Option<ParentStep>,
 }
 
 /// Whether a person sent a command, and not another run or a timer.
@@ -96,11 +107,12 @@ impl Database {
     /// Claims a run whose lease is still the one that was read, unless its worker has come back.
     pub(crate) fn claim_run(
         &self,
-        run: RunId,
+        claim: &Claim,
         seen: LeaseRow,
         process: ProcessId,
         now_ms: u64,
     ) -> Result<Lease, JournalError> {
+        let run = claim.run;
         if seen.worker.is_some_and(|worker| worker != process && self.is_alive(worker, now_ms)) {
             return Err(JournalError::RunOwned(run));
         }
@@ -109,7 +121,7 @@ impl Database {
         if row.epoch != seen.epoch {
             return Err(JournalError::RunOwned(run));
         }
-        let lease = self.runs.claim_run(run)?;
+        let lease = self.runs.claim_run(run, claim.parent.as_ref())?;
         *row = LeaseRow { epoch: lease.epoch, worker: Some(process) };
         Ok(lease)
     }
@@ -197,6 +209,17 @@ impl Database {
     /// Number of leases that were released although a command was pending.
     pub(crate) fn count_releases_with_commands(&self) -> u64 {
         self.tables.lock().releases_with_commands
+    }
+
+    /// Gives up the leases that a process has of child runs that steps drive, if it does not drive them itself.
+    pub(crate) fn release_held_children(&self, process: ProcessId, is_driving: impl Fn(RunId) -> bool) {
+        for run in self.run_ids() {
+            let mut tables = self.tables.lock();
+            let row = tables.leases.get_mut(&run).filter(|row| row.worker == Some(process) && !is_driving(run));
+            if let Some(row) = row.filter(|_| self.runs.find_driving_run(run) != run) {
+                row.worker = Some(NOBODY);
+            }
+        }
     }
 
     /// Runs that a worker must drive and no living worker does, as `process` sees them: it drives those that `is_driving`

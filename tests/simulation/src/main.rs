@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use simulation::{FailedSchedule, Settings, TOO_FEW_SCHEDULES, run_schedule, search_schedules, shrink_schedule};
 
-/// Lines of a trace that are printed.
+/// Lines of a trace that are printed after a search. A replay prints the whole trace.
 const MAX_TRACE_LINES: usize = 400;
 
 struct Options {
@@ -28,7 +28,10 @@ fn main() -> ExitCode {
     // A panic is reported with the schedule in which it happened.
     std::panic::set_hook(Box::new(|_| {}));
     if let Some(seed) = options.replay {
-        return report_failure(run_schedule(seed, &Settings::from_seed(seed), true).err().map(|failed| *failed));
+        return report_failure(
+            run_schedule(seed, &Settings::from_seed(seed), true).err().map(|failed| *failed),
+            usize::MAX,
+        );
     }
     println!("seed {}", options.seed);
     let report = search_schedules(options.seed, options.schedules, Duration::from_secs(options.seconds));
@@ -46,13 +49,13 @@ fn main() -> ExitCode {
     if let Some(failed) = &report.failed {
         println!("seed {} fails, and is made smaller", failed.seed);
     }
-    report_failure(report.failed.map(|failed| shrink_schedule(&failed)))
+    report_failure(report.failed.map(|failed| shrink_schedule(&failed)), MAX_TRACE_LINES)
 }
 
-fn report_failure(failed: Option<FailedSchedule>) -> ExitCode {
+fn report_failure(failed: Option<FailedSchedule>, max_lines: usize) -> ExitCode {
     let Some(FailedSchedule { seed, settings, violations, trace }) = failed else { return ExitCode::SUCCESS };
     println!("seed {seed} fails with {settings:?}");
-    for line in trace.iter().skip(trace.len().saturating_sub(MAX_TRACE_LINES)) {
+    for line in trace.iter().skip(trace.len().saturating_sub(max_lines)) {
         println!("{line}");
     }
     for violation in violations {

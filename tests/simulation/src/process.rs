@@ -93,6 +93,8 @@ impl Process {
         loop {
             self.world.sleep_up_to(RECOVERY_INTERVAL_MS).await;
             self.world.clock.sleep_for(RECOVERY_INTERVAL_MS / 2).await;
+            // A failure of the database is transient.
+            let _ = self.connection.release_held_children().await;
             for run in self.connection.abandoned_runs().await.unwrap_or_default() {
                 // A failure of the database is transient.
                 let _ = self.resume_run(run).await;

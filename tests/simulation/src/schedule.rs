@@ -39,6 +39,8 @@ pub struct Settings {
     pub clients: u64,
     /// Number of commands of each client.
     pub commands: u64,
+    /// Whether clients also retry runs from a step on.
+    pub retries_from_steps: bool,
     /// Whether commits that need not wait are applied immediately.
     pub is_quick: bool,
     /// Whether notifications may be lost or doubled.
@@ -73,6 +75,7 @@ impl Settings {
             outages: choices.below(2),
             clock_changes: choices.below(2),
             call_depth: choices.below(3),
+            retries_from_steps: choices.one_in(4),
         }
     }
 }
@@ -130,7 +133,7 @@ fn trace_journals(world: &World) {
 /// smallest one, with its trace.
 pub fn shrink_schedule(failed: &FailedSchedule) -> FailedSchedule {
     let mut smallest = failed.clone();
-    let changes: [fn(&mut Settings); 11] = [
+    let changes: [fn(&mut Settings); 12] = [
         |settings| settings.outages = 0,
         |settings| settings.clock_changes = 0,
         |settings| settings.pauses = 0,
@@ -140,6 +143,7 @@ pub fn shrink_schedule(failed: &FailedSchedule) -> FailedSchedule {
         |settings| settings.clients = settings.clients.saturating_sub(1),
         |settings| settings.commands = (settings.commands - 1).max(1),
         |settings| settings.runs = 1,
+        |settings| settings.retries_from_steps = false,
         |settings| settings.call_depth = settings.call_depth.saturating_sub(1),
         |settings| settings.steps = (settings.steps - 1).max(1),
     ];

@@ -26,7 +26,7 @@ pub(crate) type ProcessId = u32;
 pub(crate) const START_MS: u64 = 1_000_000;
 
 /// Lines of a trace that are retained.
-const MAX_TRACE_LINES: usize = 4_000;
+const MAX_TRACE_LINES: usize = 200_000;
 
 /// The state that the processes of a schedule share.
 pub(crate) struct World {

@@ -105,6 +105,7 @@ impl PythonSyntax {
 pub(crate) fn effectless_context(user: &str) -> EffectContext {
     EffectContext {
         run: RunId::new(0, [0; 10]),
+        epoch: 1,
         path: Path::root(),
         attempt: 1,
         retried_attempt: 0,

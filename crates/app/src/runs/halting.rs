@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::{Event, Record};
+use flowloom_core::event::{Event, ParentStep, Record};
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::status::Status;
@@ -167,6 +167,10 @@ impl Journal for HaltingJournal {
 
     fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>> {
         self.inner.claim_run(run)
+    }
+
+    fn claim_child_run(&self, run: RunId, parent: ParentStep) -> BoxFuture<'_, Result<Lease, JournalError>> {
+        self.inner.claim_child_run(run, parent)
     }
 
     fn release_run(&self, lease: Lease) {

@@ -162,8 +162,8 @@ impl RecoveryTask {
             if self.is_postponed(orphan.id) {
                 continue;
             }
-            if orphan.is_over() {
-                self.runs.stored.store.release_ended_run(orphan.id).await?;
+            if orphan.is_only_held() {
+                self.runs.stored.store.release_held_run(orphan.id).await?;
                 continue;
             }
             if self.runs.live.check_capacity().is_err() {

@@ -191,7 +191,7 @@ impl OfflineEffects {
         let responses = list_step_responses(&given.steps, &place, given.is_live);
         let scripts = list_script_values(&given.expressions, &place);
         let running = self.clock.start_child_run();
-        let child = OfflineEffects { given, place: place.clone(), clock: running.clock(), bundle: Some(bundle) };
+        let child = OfflineEffects { given, place: place.clone(), clock: running.new_clock(), bundle: Some(bundle) };
         let engine = Engine::new(Arc::new(child).into_effects(), Arc::new(MemoryJournal::new()));
         let seen = below.resume_count();
         let (run, collected) = engine.start_with_responses(start, responses, scripts)?;

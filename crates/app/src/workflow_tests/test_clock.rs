@@ -121,7 +121,7 @@ pub(super) struct RunningChild(TestClock);
 
 impl RunningChild {
     /// The clock of the child run.
-    pub(super) fn clock(&self) -> TestClock {
+    pub(super) fn new_clock(&self) -> TestClock {
         self.0.clone()
     }
 }
@@ -229,7 +229,7 @@ mod tests {
         drop(code);
         let mut timer = clock.sleep_for(100);
         assert!(!is_over(&mut timer), "a child run works");
-        let mut own = child.clock().sleep_for(10);
+        let mut own = child.new_clock().sleep_for(10);
         assert!(is_over(&mut own), "the child run waits for this timer, which is the next one");
         drop(own);
         drop(child);

@@ -313,6 +313,9 @@ pub struct ParentStep {
     pub run: RunId,
     /// The path of the step in that run.
     pub path: Path,
+    /// The epoch of the lease under which that run was driven; `None` if an earlier version recorded the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
 }
 
 /// A child run that is suspended, as its parent run records it.

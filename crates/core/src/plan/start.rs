@@ -59,17 +59,18 @@ fn find_messages(inputs: &Value) -> Option<&Value> {
 
 /// The problem with the messages among the inputs, if there is one.
 fn find_conversation_problem(inputs: &Value) -> Option<String> {
-    let message = inputs.get("message").map(read_user_message);
-    let has_message = message.is_some();
-    if let Some(problem) = message.and_then(|read| read.map_or_else(Some, |message| find_wrong_image(&message))) {
-        return Some(problem);
-    }
-    match read_messages(find_messages(inputs)?) {
+    let earlier = find_messages(inputs).map(read_messages);
+    let Some(message) = inputs.get("message") else {
+        return match earlier? {
+            Ok(messages) => messages.iter().enumerate().find_map(|(index, message)| {
+                find_wrong_image(message).map(|problem| format!("messages[{index}]: {problem}"))
+            }),
+            Err(problem) => Some(problem),
+        };
+    };
+    match read_user_message(message) {
         // The images of earlier messages were accepted with them.
-        Ok(_) if has_message => None,
-        Ok(messages) => messages.iter().enumerate().find_map(|(index, message)| {
-            find_wrong_image(message).map(|problem| format!("messages[{index}]: {problem}"))
-        }),
+        Ok(message) => find_wrong_image(&message).or_else(|| earlier?.err()),
         Err(problem) => Some(problem),
     }
 }

@@ -213,7 +213,7 @@ impl RunState {
                 self.finished_at = Some(record.at);
                 self.abandon_suspended_children();
             }
-            Event::RunReopened { by, reset, continued, .. } => self.reopen(record.at, by, reset, continued),
+            Event::RunReopened { by, reset, continued, .. } => self.reopen_run(record.at, by, reset, continued),
             Event::StepStarted { .. }
             | Event::StepFinished { .. }
             | Event::StepFailed { .. }
@@ -247,7 +247,7 @@ impl RunState {
     }
 
     /// Continues a run that had ended. Its usage is kept.
-    fn reopen(&mut self, at: u64, by: &str, reset: &[Path], continued: &[Path]) {
+    fn reopen_run(&mut self, at: u64, by: &str, reset: &[Path], continued: &[Path]) {
         let end = EarlierEnd {
             status: self.status,
             finished_at: self.finished_at.take(),

@@ -127,20 +127,25 @@ struct DrivenTurn {
 impl ChatSession<'_> {
     async fn run_turns(&self) -> CommandResult {
         check_needs(&self.app, &self.workflow.parse_bundle()?, &self.workflow.plan)?;
-        let (mut waiting, mut messages) = match self.talk.new {
-            true => {
-                self.cancel_open_turns().await?;
-                (None, None)
-            }
-            false => (self.find_waiting_turn().await?, self.read_messages().await?),
-        };
-        let count = messages.as_ref().and_then(Value::as_list).map_or(0, <[Value]>::len);
-        if count > 0 {
-            eprintln!("continuing with {count} messages; start a new conversation with --new");
+        // Until the first turn of a new conversation is stored, the messages are those of the earlier one.
+        let mut is_new = self.talk.new;
+        let mut waiting = None;
+        if is_new {
+            self.cancel_open_turns().await?;
+        } else {
+            waiting = self.find_waiting_turn().await?;
+            self.print_message_count().await?;
         }
         let mut source = MessageSource::new(self.talk.message.clone());
         let mut exit = 0;
         while let Some(line) = source.next_message() {
+            if waiting.is_none() {
+                // Another process may have continued the conversation. A question that the user has not seen is not answered.
+                waiting = self.find_waiting_turn().await?;
+                if waiting.is_some() && self.talk.message.is_none() {
+                    continue;
+                }
+            }
             let turn = match waiting.take() {
                 Some(run) => match self.answer_question(run, &line).await {
                     // The next line can correct the answer.
@@ -151,23 +156,22 @@ impl ChatSession<'_> {
                     }
                     turn => turn?,
                 },
-                None => Some(self.run_turn(messages.clone(), &line).await?),
+                None if is_new => Some(self.run_turn(None, &line).await?),
+                None => Some(self.run_turn(self.read_messages().await?, &line).await?),
             };
             let Some(DrivenTurn { plan, outcome, exit: of_turn }) = turn else { return Ok(0) };
             exit = of_turn;
-            if let Some(new_messages) = render_result(&plan, &outcome.state, &outcome.env).result.get("messages") {
-                messages = Some(new_messages.clone());
-            }
+            is_new &= !matches!(outcome.state.status, Status::Succeeded | Status::Waiting);
             match outcome.state.status {
                 Status::Waiting => {
                     // The final event of a finished run stores the messages; a waiting run has no final event yet.
-                    let write = MemoryWrite { key: self.thread.clone(), value: messages.clone() };
-                    self.app.store.write_memory(self.memory_namespace(), vec![write]).await?;
+                    if let Some(messages) = render_result(&plan, &outcome.state, &outcome.env).result.get("messages") {
+                        let write = MemoryWrite { key: self.thread.clone(), value: Some(messages.clone()) };
+                        self.app.store.write_memory(self.memory_namespace(), vec![write]).await?;
+                    }
                     waiting = Some(outcome.id);
                 }
-                // Only stored messages belong to the conversation.
-                Status::Cancelled if source.is_prompt() => messages = self.read_messages().await?,
-                Status::Cancelled => return Ok(stop::EXIT_CODE),
+                Status::Cancelled if !source.is_prompt() => return Ok(stop::EXIT_CODE),
                 _ => {}
             }
         }
@@ -182,6 +186,14 @@ impl ChatSession<'_> {
     /// The stored messages of the conversation.
     async fn read_messages(&self) -> Result<Option<Value>, CommandError> {
         Ok(self.app.store.read_memory(&self.memory_namespace(), &self.thread).await?)
+    }
+
+    async fn print_message_count(&self) -> Result<(), CommandError> {
+        let count = self.read_messages().await?.as_ref().and_then(Value::as_list).map_or(0, <[Value]>::len);
+        if count > 0 {
+            eprintln!("continuing with {count} messages; start a new conversation with --new");
+        }
+        Ok(())
     }
 
     /// Cancels the turns of the earlier conversation that wait or need a decision.

@@ -116,6 +116,7 @@ fn idempotency_key() -> String {
 fn context_with(shown: Arc<DeltaRecorder>) -> EffectContext {
     EffectContext {
         run: RunId::new(0, [0; 10]),
+        epoch: 1,
         path: Path::root(),
         attempt: 1,
         retried_attempt: 0,

@@ -20,7 +20,7 @@ use super::semaphore::LentPermit;
 use super::{Interpreter, Interrupt, StepContext};
 use crate::divergence::Divergence;
 use crate::effects::{BoxFuture, EffectContext};
-use crate::journal::profile_namespace;
+use crate::journal::{Lease, profile_namespace};
 use crate::log::{ActivityPause, ActivityScope, RunLog, TimerKind};
 use crate::redact::redact_deltas;
 use crate::scope;
@@ -362,9 +362,10 @@ impl Interpreter {
     }
 
     pub(super) fn effect_context(&self, place: &StepContext, attempt: u32) -> EffectContext {
-        let run = self.log.lease.run;
+        let Lease { run, epoch } = self.log.lease;
         EffectContext {
             run,
+            epoch,
             path: place.path.clone(),
             attempt,
             retried_attempt: self.log.retried_attempt(&place.path),

@@ -49,6 +49,7 @@ impl Deltas for NoDeltas {
 pub fn context_of(user: &str) -> EffectContext {
     EffectContext {
         run: RunId::new(0, [0; 10]),
+        epoch: 1,
         path: Path::root(),
         attempt: 1,
         retried_attempt: 0,

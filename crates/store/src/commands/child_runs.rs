@@ -3,17 +3,19 @@
 //! drives. A run that ends, and a step that fails or is abandoned, cancel their child runs. All of this is part of the transaction
 //! of the command or event that causes it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::{Event, Record};
+use flowloom_core::event::{Event, ParentStep, Record};
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_runtime::child_run::retry_sender;
 use flowloom_runtime::command::{CommandAction, CommandOutcome, CommandRecord, DecidedCommand, RunCommand};
 use flowloom_runtime::journal::Batch;
 use flowloom_runtime::remote::DriveState;
+use flowloom_runtime::{JournalError, RunError};
 
 use super::{insert_command, read_pending_commands, write_decisions};
 use crate::db::{DbConnection, DbRow, params};
@@ -45,8 +47,53 @@ pub struct CausedCommand {
 pub(super) struct AncestorRun {
     id: RunId,
     number: i64,
-    has_worker: bool,
-    has_ended: bool,
+    lease: ParentLease,
+}
+
+/// The lease of a run, one of whose steps starts, drives or retries a child run.
+pub(crate) struct ParentLease {
+    pub(crate) has_worker: bool,
+    pub(crate) has_ended: bool,
+    pub(crate) epoch: u64,
+}
+
+impl ParentLease {
+    /// Whether the step `parent` may start, drive and retry child runs: its run has not ended, and is driven under the lease of
+    /// the step. Otherwise another worker drives the run, or no event of it would cancel them.
+    pub(crate) fn permits(&self, parent: &ParentStep) -> bool {
+        !self.has_ended && parent.epoch.is_none_or(|epoch| self.has_worker && self.epoch == epoch)
+    }
+}
+
+/// Fails with `OwnershipLost` if the step `parent` may not start or drive child runs any more: its run has ended, or is driven
+/// under another lease.
+pub(crate) fn check_parent(db: &DbConnection, parent: &ParentStep) -> Result<(), StoreError> {
+    let sql = "select worker is not null, finished_at is not null, epoch from run where id = $1";
+    let read =
+        |row: &DbRow<'_>| Ok(ParentLease { has_worker: row.get(0)?, has_ended: row.get(1)?, epoch: row.get_count(2)? });
+    match db.query_first_for_update(sql, params![&parent.run.to_string()], read)? {
+        Some(lease) if !lease.permits(parent) => Err(JournalError::OwnershipLost.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Fails with `OwnershipLost` if the step `parent` may not retry a child run, which the runs `ancestors` are around.
+pub(super) fn check_step_lease(ancestors: &[AncestorRun], parent: &ParentStep) -> Result<(), StoreError> {
+    match ancestors.first().is_some_and(|around| around.lease.permits(parent)) {
+        true => Ok(()),
+        false => Err(JournalError::OwnershipLost.into()),
+    }
+}
+
+/// The rejection of a command with which a person retries a child run; `None` if the run around it has ended.
+pub(super) fn reject_retry_within(ancestors: &[AncestorRun], command: &RunCommand, at: u64) -> Option<CommandRecord> {
+    let outermost = ancestors.iter().take_while(|around| !around.lease.has_ended).last()?;
+    Some(reject_retry_in(outermost.id, command, at))
+}
+
+/// The rejection of a command that retries a child run of the unfinished run `around`.
+pub(crate) fn reject_retry_in(around: RunId, command: &RunCommand, at: u64) -> CommandRecord {
+    CommandRecord::new_rejected(command.clone(), at, RunError::ParentNotEnded(around).into())
 }
 
 impl Store {
@@ -150,11 +197,12 @@ pub(super) fn lock_ancestors(db: &DbConnection, run: RunId) -> Result<Vec<Ancest
         ids.push(parent);
         next = read_parent(db, parent)?;
     }
-    let sql = "select number, worker is not null, finished_at is not null from run where id = $1";
+    let sql = "select number, worker is not null, finished_at is not null, epoch from run where id = $1";
     let mut ancestors = Vec::with_capacity(ids.len());
     for id in ids.into_iter().rev() {
         let read = |row: &DbRow<'_>| {
-            Ok(AncestorRun { id, number: row.get(0)?, has_worker: row.get(1)?, has_ended: row.get(2)? })
+            let lease = ParentLease { has_worker: row.get(1)?, has_ended: row.get(2)?, epoch: row.get_count(3)? };
+            Ok(AncestorRun { id, number: row.get(0)?, lease })
         };
         ancestors.extend(db.query_first_for_update(sql, params![&id.to_string()], read)?);
     }
@@ -179,14 +227,14 @@ pub(super) fn resume_ancestors(
 ) -> Result<(Vec<CausedCommand>, bool), StoreError> {
     let mut caused = Vec::new();
     for ancestor in ancestors {
-        if ancestor.has_ended {
+        if ancestor.lease.has_ended {
             break;
         }
         let resume = resume_command(child, command);
         if let Some(epoch) = insert_command(db, ancestor.id, ancestor.number, &resume, at)? {
             caused.push(CausedCommand { run: ancestor.id, epoch, command: resume });
         }
-        if ancestor.has_worker {
+        if ancestor.lease.has_worker {
             return Ok((caused, true));
         }
     }
@@ -220,24 +268,49 @@ pub(crate) enum CancelledChildren<'a> {
     All,
     /// Those of one step.
     OfStep(&'a Path),
+    /// Those that none of these steps drives on. A step that is performed again drives on the last one that it has started.
+    NotDrivenBy(HashSet<&'a Path>),
+}
+
+impl CancelledChildren<'_> {
+    /// Whether a child run is one of them. `is_last` is whether its step has started none after it.
+    pub(crate) fn includes(&self, step: &Path, is_last: bool) -> bool {
+        match self {
+            CancelledChildren::All => true,
+            CancelledChildren::OfStep(path) => *path == step,
+            CancelledChildren::NotDrivenBy(steps) => !(is_last && steps.contains(step)),
+        }
+    }
 }
 
 /// The child runs that a record cancels; `None` if it cancels none.
 pub(crate) fn find_cancelled(record: &Record) -> Option<CancelledChildren<'_>> {
-    match record.event {
+    match &record.event {
         Event::RunFinished { .. } => Some(CancelledChildren::All),
         // A step that fails at a time limit may have had no time to look at its child run.
         Event::StepAborted { .. } | Event::StepFailed { .. } => Some(CancelledChildren::OfStep(&record.path)),
+        // A person may have retried a child run while its parent run had ended. Steps that are repeated from a step on start
+        // others.
+        Event::RunReopened { from, reset, continued, .. } => {
+            let driving = if from.is_none() { reset.as_slice() } else { &[] };
+            Some(CancelledChildren::NotDrivenBy(driving.iter().chain(continued).collect()))
+        }
         _ => None,
     }
 }
 
-/// The rejections of the commands with which the abandoned steps of a run would have retried a child run.
-pub(crate) fn reject_retries(pending: Vec<RunCommand>, parent: RunId) -> Vec<DecidedCommand> {
-    let sender = retry_sender(parent);
-    let rejected = pending.into_iter().filter(|command| command.sender == sender).map(|command| {
-        let error = StepFailure::new(Code::NothingToDo, "the step that retries the run was abandoned");
-        DecidedCommand { id: command.id, outcome: CommandOutcome::Rejected(error) }
+/// The rejections of the commands that must not retry a child run after this record of its parent run: those of steps that
+/// were abandoned, and, if the parent run was reopened, those of persons, too.
+pub(crate) fn reject_retries(pending: Vec<RunCommand>, record: &Record) -> Vec<DecidedCommand> {
+    let (sender, is_reopened) = (retry_sender(record.run), matches!(record.event, Event::RunReopened { .. }));
+    let retries = pending.into_iter().filter(|command| matches!(command.action, CommandAction::Retry { .. }));
+    let rejected = retries.filter_map(|command| {
+        let error = match command.sender == sender {
+            true => StepFailure::new(Code::NothingToDo, "the step that retries the run was abandoned"),
+            false if is_reopened => RunError::ParentNotEnded(record.run).into(),
+            false => return None,
+        };
+        Some(DecidedCommand { id: command.id, outcome: CommandOutcome::Rejected(error) })
     });
     rejected.collect()
 }
@@ -253,22 +326,15 @@ pub(crate) fn reopens_without_command(batch: &Batch, is_pending: impl Fn(&Decide
 /// Cancels the unfinished child runs that a record cancels, and rejects the commands that would retry the others.
 pub(crate) fn cancel_children(db: &DbConnection, record: &Record) -> Result<Vec<CausedCommand>, StoreError> {
     let Some(which) = find_cancelled(record) else { return Ok(Vec::new()) };
-    let run = record.run.to_string();
-    let read = |row: &DbRow<'_>| Ok((RunId::parse(&row.get::<String>(0)?), row.get::<i64>(1)?));
-    let sql = "select id, number from run where parent = $1 and (finished_at is null or pending_commands > 0)";
-    let children = match which {
-        CancelledChildren::All => db.query_rows(sql, params![&run], read)?,
-        CancelledChildren::OfStep(path) => {
-            db.query_rows(&format!("{sql} and parent_path = $2"), params![&run, path.as_str()], read)?
-        }
-    };
     let mut caused = Vec::new();
-    for (child, number) in children {
-        let Some(child) = child else { continue };
+    for UnfinishedChild { id: child, number, step, is_last } in read_unfinished_children(db, record.run, &which)? {
+        if !which.includes(&step, is_last) {
+            continue;
+        }
         let lock = "select finished_at is not null from run where id = $1";
         let has_ended = db.query_first_for_update(lock, params![&child.to_string()], |row| row.get::<bool>(0))?;
         if has_ended == Some(true) {
-            let rejected = reject_retries(read_pending_commands(db, child)?, record.run);
+            let rejected = reject_retries(read_pending_commands(db, child)?, record);
             let count = write_decisions(db, child, &rejected, record.at)?;
             let sql = "update run set pending_commands = pending_commands - $1 where number = $2";
             db.execute_unchecked(sql, params![count, number])?;
@@ -280,4 +346,43 @@ pub(crate) fn cancel_children(db: &DbConnection, record: &Record) -> Result<Vec<
         }
     }
     Ok(caused)
+}
+
+/// A child run that has not ended, or that has a command.
+struct UnfinishedChild {
+    id: RunId,
+    number: i64,
+    step: Path,
+    /// Whether its step has started none after it.
+    is_last: bool,
+}
+
+/// The child runs of `parent` among which are those that `which` includes.
+fn read_unfinished_children(
+    db: &DbConnection,
+    parent: RunId,
+    which: &CancelledChildren<'_>,
+) -> Result<Vec<UnfinishedChild>, StoreError> {
+    let select = |condition| {
+        format!(
+            "select id, number, parent_path, is_last from (select id, number, parent_path, finished_at, pending_commands, \
+             coalesce(tree_number, 0) = max(coalesce(tree_number, 0)) over (partition by parent_path) as is_last \
+             from run where parent = $1{condition}) child where finished_at is null or pending_commands > 0"
+        )
+    };
+    let read = |row: &DbRow<'_>| {
+        let (id, number, is_last) = (RunId::parse(&row.get::<String>(0)?), row.get(1)?, row.get(3)?);
+        let step = row.get::<Option<String>>(2)?.and_then(|path| Path::parse(&path)).unwrap_or_else(Path::root);
+        Ok(id.map(|id| UnfinishedChild { id, number, step, is_last }))
+    };
+    let parent = parent.to_string();
+    let children = match which {
+        CancelledChildren::OfStep(path) => {
+            db.query_rows(&select(" and parent_path = $2"), params![&parent, path.as_str()], read)?
+        }
+        CancelledChildren::All | CancelledChildren::NotDrivenBy(_) => {
+            db.query_rows(&select(""), params![&parent], read)?
+        }
+    };
+    Ok(children.into_iter().flatten().collect())
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::Resolution;
+use flowloom_core::event::{ParentStep, Resolution};
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::status::Status;
@@ -29,8 +29,8 @@ use crate::quota_check::QuotaChecker;
 use crate::store::Store;
 pub use child_runs::CausedCommand;
 pub(crate) use child_runs::{
-    CancelledChildren, IS_OUTERMOST_SQL, cancel_children, cancel_command, find_cancelled, is_cancelled_by_parent,
-    reject_retries, reopens_without_command, resume_command,
+    CancelledChildren, IS_OUTERMOST_SQL, ParentLease, cancel_children, cancel_command, check_parent, find_cancelled,
+    is_cancelled_by_parent, reject_retries, reject_retry_in, reopens_without_command, resume_command,
 };
 pub use mailboxes::Mailboxes;
 
@@ -85,15 +85,28 @@ impl Store {
         self.store_command(CommandPost { by: Some(by.clone()), call: Some(call), ..post }).await
     }
 
+    /// Stores the command with which the step `parent` retries a child run that it has started. Fails as
+    /// [`Store::post_command`] does, and with `OwnershipLost` if the step may not do so any more, because its run has ended or
+    /// is driven under another lease.
+    pub async fn post_retry_by_step(
+        &self,
+        run: RunId,
+        command: RunCommand,
+        at: u64,
+        parent: ParentStep,
+    ) -> Result<PostedCommand, StoreError> {
+        self.store_command(CommandPost { parent: Some(parent), ..self.new_post(run, command, at) }).await
+    }
+
     fn new_post(&self, run: RunId, command: RunCommand, at: u64) -> CommandPost {
-        CommandPost { run, command, at, by: None, call: None, quotas: self.quotas.clone() }
+        CommandPost { run, command, at, parent: None, by: None, call: None, quotas: self.quotas.clone() }
     }
 
     async fn store_command(&self, post: CommandPost) -> Result<PostedCommand, StoreError> {
         let run = post.run;
         let (posted, caused) = match &self.runs {
             Some(runs) => {
-                let posted = runs.post_command(run, post.command, post.at)?;
+                let posted = runs.post_command(run, post.command, post.at, post.parent.as_ref())?;
                 if let (Some(call), None) = (post.call, &posted.0.record.outcome) {
                     self.writer.submit_job(Box::new(move |db: &DbConnection| call.bind_key(db))).await?;
                 }
@@ -169,6 +182,8 @@ struct CommandPost {
     run: RunId,
     command: RunCommand,
     at: u64,
+    /// The step that sends it, if it is not a person or a timer.
+    parent: Option<ParentStep>,
     /// The person who sends it, if the audit log records it.
     by: Option<Actor>,
     /// The call that sends it, if it has an idempotency key.
@@ -179,12 +194,15 @@ struct CommandPost {
 impl CommandPost {
     /// Stores the command, and returns it with the commands that it causes.
     fn write(&self, db: &DbConnection) -> Result<(PostedCommand, Vec<CausedCommand>), StoreError> {
-        let CommandPost { run, command, at, by, call, quotas } = self;
+        let CommandPost { run, command, at, parent, by, call, quotas } = self;
         let id = run.to_string();
         let ancestors = child_runs::lock_ancestors(db, *run)?;
         let sql = "select number, status, worker, finished_at is not null, epoch, user_id from run where id = $1";
         let receiver = db.query_first_for_update(sql, params![&id], read_receiver)?;
         let Receiver { number, has_worker, ended, epoch, user } = receiver.ok_or(JournalError::RunNotFound(*run))?;
+        if let Some(parent) = parent {
+            child_runs::check_step_lease(&ancestors, parent)?;
+        }
         if let Some(call) = call {
             call.check_unused(db)?;
         }
@@ -196,6 +214,12 @@ impl CommandPost {
         }
         if let Some(status) = ended.filter(|_| !command.action.needs_ended_run()) {
             let record = CommandRecord::decide_late(command.clone(), *at, status);
+            return Ok((PostedCommand { record, has_worker, epoch }, Vec::new()));
+        }
+        if ended.is_some()
+            && parent.is_none()
+            && let Some(record) = child_runs::reject_retry_within(&ancestors, command, *at)
+        {
             return Ok((PostedCommand { record, has_worker, epoch }, Vec::new()));
         }
         if !has_worker && let Some(record) = reject_second_decision(&read_pending_commands(db, *run)?, command, *at) {
@@ -250,9 +274,7 @@ pub(crate) fn reject_second_decision(pending: &[RunCommand], command: &RunComman
     let path = command.action.path().filter(|_| command.action.decides_step())?;
     pending.iter().find(|other| other.action.decides_step() && other.action.path() == Some(path))?;
     let message = format!("an earlier decision about {path} is stored but not applied yet");
-    let outcome = CommandOutcome::Rejected(StepFailure::new(Code::NothingToDo, message));
-    let new = CommandRecord::new_pending(command.clone(), at);
-    Some(CommandRecord { outcome: Some(outcome), decided_at: Some(at), ..new })
+    Some(CommandRecord::new_rejected(command.clone(), at, StepFailure::new(Code::NothingToDo, message)))
 }
 
 /// The row of the run that receives a command.

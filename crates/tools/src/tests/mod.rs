@@ -189,6 +189,7 @@ impl ChildEffects for NoChildEffects {
 fn test_context() -> EffectContext {
     EffectContext {
         run: RunId::new(0, [7; 10]),
+        epoch: 1,
         path: Path::root(),
         attempt: 1,
         retried_attempt: 0,

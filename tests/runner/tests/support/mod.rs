@@ -132,6 +132,7 @@ impl Deltas for NoDeltas {
 fn test_context() -> EffectContext {
     EffectContext {
         run: RunId::new(0, [2; 10]),
+        epoch: 1,
         path: StepPath::root(),
         attempt: 1,
         retried_attempt: 0,

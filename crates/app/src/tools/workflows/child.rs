@@ -67,7 +67,7 @@ impl WorkflowHost {
                 workflow_id: child.workflow.clone(),
                 agent: child.agent.clone(),
                 depth,
-                parent: Some(ParentStep { run: context.run, path: context.path.clone() }),
+                parent: Some(context.as_parent()),
                 trace: context.trace.as_ref().map(|trace| trace.of_child(context.run, &context.path)),
                 asks_first: context.asks_first,
                 id: Some(id),
@@ -136,8 +136,8 @@ impl ChildRunHost for ChildRunProcess<'_> {
         self.engines.child_places.acquire_place(depth, user).await
     }
 
-    async fn post_command(&self, run: RunId, command: RunCommand) -> Result<(), JournalError> {
-        Ok(self.store.post_command(run, command, SystemClock.now_ms()).await.map(drop)?)
+    async fn post_retry(&self, run: RunId, command: RunCommand, parent: ParentStep) -> Result<(), JournalError> {
+        Ok(self.store.post_retry_by_step(run, command, SystemClock.now_ms(), parent).await.map(drop)?)
     }
 
     async fn read_drive_state(&self, run: RunId) -> Result<DriveState, JournalError> {
