@@ -161,7 +161,7 @@ pub async fn drive_child_run(
         let seen = parent.resume_count();
         let place = host.acquire_place(context.depth + 1, &context.user).await;
         let opening: OpeningRun = match find_started(host, child).await? {
-            // Its parent run has ended, so this worker has lost that one.
+            // Its parent run has ended or is driven by another worker, so this one has lost it.
             EarlierRun::None if is_refused => return Err(JournalError::OwnershipLost.into()),
             EarlierRun::None => match start() {
                 // This process may be about to store it, for a step that was interrupted.
@@ -197,8 +197,8 @@ pub async fn drive_child_run(
                     return Ok(ChildOutcome { plan: child.plan.clone(), state: outcome.state, env: outcome.env });
                 }
             },
-            // It has ended since its events were read.
-            Err(RunError::Ended(_)) => {}
+            // It has ended since its events were read, and is about to be released.
+            Err(RunError::Ended(_)) => pause().await,
             // Another worker drives it on, or it is driven on from where it was stored.
             Err(error) if error.is_owned() || error.is_ownership_lost() || error.is_outage() => {
                 is_refused = error.is_ownership_lost();

@@ -197,8 +197,8 @@ impl Engine {
         }
     }
 
-    /// Resumes a child run for the step that drives it. Fails as [`Engine::resume_run`] does, and with
-    /// [`JournalError::OwnershipLost`] if the lease of the step is lost.
+    /// Resumes a child run for the step that drives it. Fails as [`Engine::resume_run`] does, and, unless another engine drives
+    /// the runs, with [`JournalError::OwnershipLost`] if the lease of the step is lost.
     pub async fn resume_child_run(&self, run: RunId, plan: Arc<Plan>, parent: ParentStep) -> Result<Run, RunError> {
         match &self.driver {
             Some(_) => self.resume_run(run, plan).await,

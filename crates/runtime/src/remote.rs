@@ -60,7 +60,7 @@ pub trait RunDriver: Send + Sync {
 /// Whether an engine drives a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DriveState {
-    /// A worker drives it, and reads its commands.
+    /// A worker drives it and reads its commands, or must be found for it.
     Driven,
     /// No worker drives it, and a command to it is pending: it must be woken.
     HasCommands,

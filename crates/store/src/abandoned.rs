@@ -71,8 +71,8 @@ impl AbandonedRun {
 impl Store {
     /// Runs that a worker must drive or release and no living worker does; at most `limit`. For each worker, the users are in
     /// turn, each with the oldest run first. These are runs of dead workers, runs with the status `running`, and runs with pending
-    /// commands. A child run is not among them unless its parent run has ended, or this process has its lease and does not drive
-    /// it: the parent run drives it. Neither are runs outside of the scope of this process. Fails if the database cannot be read.
+    /// commands. A child run of an unfinished run is driven by its parent run; it is among them only if this process has its lease
+    /// and does not drive it. Runs outside of the scope of this process are not among them. Fails if the database cannot be read.
     pub fn abandoned_runs(&self, limit: u32) -> Result<Vec<AbandonedRun>, StoreError> {
         let RecoveryScope { project, config } = &self.recovery;
         self.read_long_with(|db| {

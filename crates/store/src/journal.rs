@@ -21,7 +21,7 @@ use crate::error::{Corruption, StoreError};
 use crate::event_row::EventRow;
 use crate::memory_runs::MemoryRuns;
 use crate::store::Store;
-use crate::worker::{CLAIM_SQL, LocalWorker};
+use crate::worker::{CLAIM_SQL, LocalWorker, NOBODY};
 use crate::writer::{MAX_APPEND_WAIT, MAX_REQUEST_WAIT};
 
 impl Journal for Store {
@@ -174,7 +174,7 @@ impl Drop for UnfinishedClaim<'_> {
 }
 
 impl Store {
-    /// The lease of a run that no living worker drives. Fails with `RunOwned` if one does.
+    /// Claims a run, for the step `parent` if there is one.
     async fn claim_run_for(&self, run: RunId, parent: Option<ParentStep>) -> Result<Lease, JournalError> {
         if let Some(runs) = &self.runs {
             self.worker.register_run(run)?;
@@ -196,6 +196,7 @@ impl Store {
         Ok(claim.finish_claim(claimed.map(|()| lease))?)
     }
 
+    /// The lease of a run that no living worker drives. Fails with `RunOwned` if one does.
     fn read_free_lease(&self, run: RunId) -> Result<RunLease, JournalError> {
         let (seen, living) = self.read_with(|db| Ok((read_run_lease(db, run)?, self.worker.living_workers(db)?)))?;
         match seen.worker.as_deref() {
@@ -332,7 +333,7 @@ fn write_claim(
     seen: &RunLease,
 ) -> Result<(), StoreError> {
     // The job may have waited for the end of an outage, in which no worker could renew a lease.
-    if let Some(earlier) = &seen.worker
+    if let Some(earlier) = seen.worker.as_deref().filter(|earlier| *earlier != NOBODY)
         && (!claimant.can_identify_dead_workers() || claimant.has_come_back(connection, run, earlier)?)
     {
         return Err(JournalError::RunOwned(run).into());

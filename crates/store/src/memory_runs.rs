@@ -80,7 +80,7 @@ impl MemoryRuns {
     }
 
     /// Appends a batch. Returns the commands to child runs that it causes, too. Fails if the lease is lost, if the run was
-    /// created before or its parent run has ended, or if the run has an event at one of these positions.
+    /// created before or its step may not start it, or if the run has an event at one of these positions.
     pub fn append_batch(&self, lease: Lease, batch: &Batch) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
         // All runs share the lock, so as little as possible happens under it.
         let new_run = match batch.records.first().map(|record| (record, &record.event)) {

@@ -18,7 +18,7 @@ use crate::search;
 use crate::settings::{Durability, RecoveryScope, StoreSettings};
 use crate::size_cache::SizeCache;
 use crate::usage_cache::UsageCache;
-use crate::worker::{self, LocalWorker};
+use crate::worker::{self, LocalWorker, NOBODY};
 use crate::writer::Writer;
 
 /// A database with all its runs, definitions and users' data.
@@ -125,8 +125,9 @@ impl Store {
         self.worker.forget_runs();
         let name = self.worker.name().to_owned();
         let release = move |db: &DbConnection| {
-            let sql = "update run set worker = null, failed_claims = 0 where worker = $1";
-            db.execute_unchecked(sql, params![&name])
+            // A run that waits for a timer must be driven, although it is suspended.
+            let sql = "update run set worker = case when finished_at is null then $1 end, failed_claims = 0 where worker = $2";
+            db.execute_unchecked(sql, params![NOBODY, &name])
         };
         self.writer.submit_job(Box::new(release)).await?;
         match self.worker.shutdown_job() {

@@ -131,6 +131,9 @@ impl LocalWorker {
 /// The worker of a run that a living process has given up and another one must drive. No process has this name.
 pub(crate) const NOBODY: &str = "nobody";
 
+/// SQL condition of a run that a process drives, if that process lives.
+pub(crate) const HAS_WORKER_SQL: &str = "(worker is not null and worker <> 'nobody')";
+
 /// Gives the lease of runs to the worker `$1`. The condition follows.
 pub(crate) const CLAIM_SQL: &str = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + \
     case when worker not in ($1, 'nobody') and status in ('queued', 'running') then 1 else 0 end";

@@ -89,6 +89,17 @@ async fn a_child_run_that_broke_off_is_handed_over(place: &TestDatabase) {
     second.abandon_run(claim().await.expect("given up"));
     let deaths: Vec<_> = second.abandoned_runs(9).expect("readable").iter().map(|run| (run.id, run.deaths)).collect();
     assert_eq!(deaths, [(child, 0)]);
+    // When its parent run has ended, any process finds it.
+    second.release_held_run(child).await.expect("held");
+    let step_lease = Lease { run: parent, epoch: 2 };
+    append_records(&*second, step_lease, vec![new_record(parent, 4, end_event(Status::Failed))]).await.expect("stored");
+    let third = place.open();
+    let found: Vec<_> = third.abandoned_runs(9).expect("readable").iter().map(|run| (run.id, run.deaths)).collect();
+    assert_eq!(found, [(child, 0)]);
+    let lease = third.claim_run(child).await.expect("given up");
+    let cancel = third.pending_commands(child).await.expect("readable");
+    let ended = Batch::with_records(vec![new_record(child, 3, end_event(Status::Cancelled))]);
+    append_batch(&*third, lease, Batch { decided: decide_all(cancel), ..ended }).await.expect("stored");
 }
 
 /// Starts a run, as a child run of the step `/a` of `parent` if there is one.

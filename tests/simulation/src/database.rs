@@ -217,7 +217,7 @@ impl Database {
             let mut tables = self.tables.lock();
             let row = tables.leases.get_mut(&run).filter(|row| row.worker == Some(process) && !is_driving(run));
             if let Some(row) = row.filter(|_| self.runs.find_driving_run(run) != run) {
-                row.worker = Some(NOBODY);
+                row.worker = (!self.has_ended(run)).then_some(NOBODY);
             }
         }
     }

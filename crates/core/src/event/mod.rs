@@ -313,8 +313,8 @@ pub struct ParentStep {
     pub run: RunId,
     /// The path of the step in that run.
     pub path: Path,
-    /// The epoch of the lease under which that run was driven; `None` if an earlier version recorded the start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The epoch of the lease under which that run is driven, while the child run is being stored. It is not recorded.
+    #[serde(skip)]
     pub epoch: Option<u64>,
 }
 

@@ -20,7 +20,7 @@ use flowloom_app::runs::turns::{list_open_turns, list_waiting_turns};
 use flowloom_app::tools::agents;
 use flowloom_app::wiring;
 use flowloom_core::code::Code;
-use flowloom_core::event::MemoryWrite;
+use flowloom_core::event::{Event, MemoryWrite};
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_core::status::Status;
@@ -139,10 +139,11 @@ impl ChatSession<'_> {
         let mut source = MessageSource::new(self.talk.message.clone());
         let mut exit = 0;
         while let Some(line) = source.next_message() {
-            if waiting.is_none() {
-                // Another process may have continued the conversation. A question that the user has not seen is not answered.
+            // Another process may have continued the conversation. A question that the user has not seen is not answered.
+            if waiting.is_none() && !is_new {
                 waiting = self.find_waiting_turn().await?;
                 if waiting.is_some() && self.talk.message.is_none() {
+                    eprintln!("your message was not sent; the next one is the answer");
                     continue;
                 }
             }
@@ -154,6 +155,11 @@ impl ChatSession<'_> {
                         waiting = Some(run);
                         continue;
                     }
+                    // Another process has answered.
+                    Err(error) if error.code == Code::RunOwned && self.talk.message.is_none() => {
+                        eprintln!("{}", error.message);
+                        continue;
+                    }
                     turn => turn?,
                 },
                 None if is_new => Some(self.run_turn(None, &line).await?),
@@ -161,7 +167,7 @@ impl ChatSession<'_> {
             };
             let Some(DrivenTurn { plan, outcome, exit: of_turn }) = turn else { return Ok(0) };
             exit = of_turn;
-            is_new &= !matches!(outcome.state.status, Status::Succeeded | Status::Waiting);
+            is_new &= outcome.state.status != Status::Waiting && !has_stored_messages(&outcome);
             match outcome.state.status {
                 Status::Waiting => {
                     // The final event of a finished run stores the messages; a waiting run has no final event yet.
@@ -267,6 +273,11 @@ impl ChatSession<'_> {
             Delivery::Stored => Err(describe_stored(run)),
         }
     }
+}
+
+/// Whether the end of a turn has stored the messages of the conversation.
+fn has_stored_messages(outcome: &RunOutcome) -> bool {
+    outcome.records.iter().any(|record| matches!(record.event, Event::RunFinished { thread: Some(_), .. }))
 }
 
 /// Source of the user's messages.

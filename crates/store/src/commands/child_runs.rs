@@ -22,6 +22,7 @@ use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::run_tree::find_next_position;
 use crate::store::Store;
+use crate::worker::HAS_WORKER_SQL;
 
 /// The sender of the commands that cancel child runs.
 const PARENT_SENDER: &str = "the parent run";
@@ -68,10 +69,10 @@ impl ParentLease {
 /// Fails with `OwnershipLost` if the step `parent` may not start or drive child runs any more: its run has ended, or is driven
 /// under another lease.
 pub(crate) fn check_parent(db: &DbConnection, parent: &ParentStep) -> Result<(), StoreError> {
-    let sql = "select worker is not null, finished_at is not null, epoch from run where id = $1";
+    let sql = format!("select {HAS_WORKER_SQL}, finished_at is not null, epoch from run where id = $1");
     let read =
         |row: &DbRow<'_>| Ok(ParentLease { has_worker: row.get(0)?, has_ended: row.get(1)?, epoch: row.get_count(2)? });
-    match db.query_first_for_update(sql, params![&parent.run.to_string()], read)? {
+    match db.query_first_for_update(&sql, params![&parent.run.to_string()], read)? {
         Some(lease) if !lease.permits(parent) => Err(JournalError::OwnershipLost.into()),
         _ => Ok(()),
     }
@@ -197,14 +198,14 @@ pub(super) fn lock_ancestors(db: &DbConnection, run: RunId) -> Result<Vec<Ancest
         ids.push(parent);
         next = read_parent(db, parent)?;
     }
-    let sql = "select number, worker is not null, finished_at is not null, epoch from run where id = $1";
+    let sql = format!("select number, {HAS_WORKER_SQL}, finished_at is not null, epoch from run where id = $1");
     let mut ancestors = Vec::with_capacity(ids.len());
     for id in ids.into_iter().rev() {
         let read = |row: &DbRow<'_>| {
             let lease = ParentLease { has_worker: row.get(1)?, has_ended: row.get(2)?, epoch: row.get_count(3)? };
             Ok(AncestorRun { id, number: row.get(0)?, lease })
         };
-        ancestors.extend(db.query_first_for_update(sql, params![&id.to_string()], read)?);
+        ancestors.extend(db.query_first_for_update(&sql, params![&id.to_string()], read)?);
     }
     ancestors.reverse();
     Ok(ancestors)

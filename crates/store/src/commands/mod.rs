@@ -27,6 +27,7 @@ use crate::error::StoreError;
 use crate::keyed_command::KeyedCommand;
 use crate::quota_check::QuotaChecker;
 use crate::store::Store;
+use crate::worker::HAS_WORKER_SQL;
 pub use child_runs::CausedCommand;
 pub(crate) use child_runs::{
     CancelledChildren, IS_OUTERMOST_SQL, ParentLease, cancel_children, cancel_command, check_parent, find_cancelled,
@@ -197,8 +198,10 @@ impl CommandPost {
         let CommandPost { run, command, at, parent, by, call, quotas } = self;
         let id = run.to_string();
         let ancestors = child_runs::lock_ancestors(db, *run)?;
-        let sql = "select number, status, worker, finished_at is not null, epoch, user_id from run where id = $1";
-        let receiver = db.query_first_for_update(sql, params![&id], read_receiver)?;
+        let sql = format!(
+            "select number, status, {HAS_WORKER_SQL}, finished_at is not null, epoch, user_id from run where id = $1"
+        );
+        let receiver = db.query_first_for_update(&sql, params![&id], read_receiver)?;
         let Receiver { number, has_worker, ended, epoch, user } = receiver.ok_or(JournalError::RunNotFound(*run))?;
         if let Some(parent) = parent {
             child_runs::check_step_lease(&ancestors, parent)?;
@@ -291,7 +294,7 @@ fn read_receiver(row: &DbRow<'_>) -> Result<Receiver, StoreError> {
     let status = Status::parse(&row.get::<String>(1)?).unwrap_or(Status::Failed);
     Ok(Receiver {
         number: row.get(0)?,
-        has_worker: row.get::<Option<String>>(2)?.is_some(),
+        has_worker: row.get(2)?,
         ended: row.get::<bool>(3)?.then_some(status),
         epoch: row.get_count(4)?,
         user: row.get(5)?,
