@@ -354,7 +354,7 @@ struct UnfinishedChild {
     id: RunId,
     number: i64,
     step: Path,
-    /// Whether its step has started none after it.
+    /// Whether its step has started none after it, as far as [`CancelledChildren::includes`] asks for it.
     is_last: bool,
 }
 
@@ -364,13 +364,7 @@ fn read_unfinished_children(
     parent: RunId,
     which: &CancelledChildren<'_>,
 ) -> Result<Vec<UnfinishedChild>, StoreError> {
-    let select = |condition| {
-        format!(
-            "select id, number, parent_path, is_last from (select id, number, parent_path, finished_at, pending_commands, \
-             coalesce(tree_number, 0) = max(coalesce(tree_number, 0)) over (partition by parent_path) as is_last \
-             from run where parent = $1{condition}) child where finished_at is null or pending_commands > 0"
-        )
-    };
+    let unfinished = "finished_at is null or pending_commands > 0";
     let read = |row: &DbRow<'_>| {
         let (id, number, is_last) = (RunId::parse(&row.get::<String>(0)?), row.get(1)?, row.get(3)?);
         let step = row.get::<Option<String>>(2)?.and_then(|path| Path::parse(&path)).unwrap_or_else(Path::root);
@@ -378,11 +372,23 @@ fn read_unfinished_children(
     };
     let parent = parent.to_string();
     let children = match which {
-        CancelledChildren::OfStep(path) => {
-            db.query_rows(&select(" and parent_path = $2"), params![&parent, path.as_str()], read)?
+        CancelledChildren::All => {
+            let sql = format!("select id, number, parent_path, true from run where parent = $1 and ({unfinished})");
+            db.query_rows(&sql, params![&parent], read)?
         }
-        CancelledChildren::All | CancelledChildren::NotDrivenBy(_) => {
-            db.query_rows(&select(""), params![&parent], read)?
+        CancelledChildren::OfStep(path) => {
+            let sql = format!(
+                "select id, number, parent_path, true from run where parent = $1 and parent_path = $2 and ({unfinished})"
+            );
+            db.query_rows(&sql, params![&parent, path.as_str()], read)?
+        }
+        CancelledChildren::NotDrivenBy(_) => {
+            let sql = format!(
+                "select id, number, parent_path, is_last from (select id, number, parent_path, finished_at, pending_commands, \
+                 coalesce(tree_number, 0) = max(coalesce(tree_number, 0)) over (partition by parent_path) as is_last \
+                 from run where parent = $1) child where {unfinished}"
+            );
+            db.query_rows(&sql, params![&parent], read)?
         }
     };
     Ok(children.into_iter().flatten().collect())
