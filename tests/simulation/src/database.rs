@@ -214,10 +214,14 @@ impl Database {
     /// Gives up the leases that a process has of child runs that steps drive, if it does not drive them itself.
     pub(crate) fn release_held_children(&self, process: ProcessId, is_driving: impl Fn(RunId) -> bool) {
         for run in self.run_ids() {
-            let mut tables = self.tables.lock();
-            let row = tables.leases.get_mut(&run).filter(|row| row.worker == Some(process) && !is_driving(run));
-            if let Some(row) = row.filter(|_| self.runs.find_driving_run(run) != run) {
-                row.worker = (!self.has_ended(run)).then_some(NOBODY);
+            let held = self.read_lease(run).filter(|row| row.worker == Some(process) && !is_driving(run));
+            let Some(LeaseRow { epoch, .. }) = held.filter(|_| self.runs.find_driving_run(run) != run) else {
+                continue;
+            };
+            if self.has_ended(run) {
+                self.release_run(Lease { run, epoch }, process);
+            } else {
+                self.tables.lock().leases.insert(run, LeaseRow { epoch, worker: Some(NOBODY) });
             }
         }
     }
