@@ -208,10 +208,7 @@ impl Engine {
 
     async fn resume_claimed(&self, lease: Lease, plan: Arc<Plan>) -> Result<Run, RunError> {
         let read = self.read_claimed(lease).await.map_err(RunError::from);
-        if let Err(error) = &read {
-            stop_driving(&*self.journal, lease, error);
-        }
-        let mut claimed = read?;
+        let mut claimed = read.inspect_err(|error| stop_driving(&*self.journal, lease, error))?;
         let reopened = self.reopen_ended(&mut claimed, &plan).await;
         let is_released = claimed.is_released;
         let resumed = reopened.and_then(|reopened| self.prepare_resume(claimed, reopened, plan));

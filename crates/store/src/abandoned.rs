@@ -17,7 +17,7 @@ use crate::error::StoreError;
 use crate::journal::read_run_lease;
 use crate::settings::RecoveryScope;
 use crate::store::Store;
-use crate::worker::NOBODY;
+use crate::worker::{DEATHS_SQL, NOBODY};
 
 /// Number of workers that may die in a row while they drive a run; then it is no longer reclaimed.
 pub const MAX_WORKER_DEATHS: u64 = 3;
@@ -186,17 +186,14 @@ impl Store {
 }
 
 /// Selects the runs that are in scope and meet `condition`: the oldest of each user, then the second of each, and so on, so
-/// that a user with many runs does not delay those of others.
+/// that a user with many runs does not delay those of others. `$1` is the worker that reads. The columns are those of [`parse_abandoned`].
 fn select_in_turn(condition: &str, limit: &str) -> String {
     format!(
-        "select {ABANDONED_COLUMNS}, not {IS_OUTERMOST_SQL} from run where {IN_SCOPE_SQL} and {condition} \
+        "select id, failed_claims + {DEATHS_SQL}, pending_commands, finished_at is not null, not {IS_OUTERMOST_SQL} \
+         from run where {IN_SCOPE_SQL} and {condition} \
          order by row_number() over (partition by user_id order by id), id limit {limit}"
     )
 }
-
-/// The first columns of [`AbandonedRun`]. `$1` is the worker that reads.
-const ABANDONED_COLUMNS: &str = "id, failed_claims + case when worker not in ($1, 'nobody') and status in ('queued', 'running') then 1 else 0 end, \
-                                 pending_commands, finished_at is not null";
 
 /// Whether a run is one that this process continues: `$2` is its project, `$3` the fingerprint of its configuration. SQLite
 /// numbers parameters in the order in which they first occur.

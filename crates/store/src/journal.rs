@@ -21,7 +21,7 @@ use crate::error::{Corruption, StoreError};
 use crate::event_row::EventRow;
 use crate::memory_runs::MemoryRuns;
 use crate::store::Store;
-use crate::worker::{CLAIM_SQL, LocalWorker, NOBODY};
+use crate::worker::{LocalWorker, NOBODY, build_claim_sql};
 use crate::writer::{MAX_APPEND_WAIT, MAX_REQUEST_WAIT};
 
 impl Journal for Store {
@@ -340,7 +340,7 @@ fn write_claim(
     }
     // Another process may have claimed it since. Only one claimant finds the epoch it read.
     // A lease of another worker that was not released is one of a worker that died.
-    let sql = format!("{CLAIM_SQL} where id = $2 and epoch = $3");
+    let sql = build_claim_sql("id = $2 and epoch = $3");
     match connection.execute_sql(&sql, params![&claimant.name().to_owned(), &run.to_string(), seen.epoch])? {
         1 => Ok(()),
         _ => Err(JournalError::RunOwned(run).into()),

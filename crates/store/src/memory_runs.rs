@@ -62,8 +62,8 @@ impl MemoryRuns {
     /// not drive it any more.
     pub fn claim_run(&self, run: RunId, parent: Option<&ParentStep>) -> Result<Lease, StoreError> {
         let mut state = self.lock_state();
-        if parent.is_some_and(|parent| !state.may_drive_children(parent)) {
-            return Err(JournalError::OwnershipLost.into());
+        if let Some(parent) = parent {
+            state.check_step(parent)?;
         }
         let stored = state.runs.get_mut(&run).ok_or(JournalError::RunNotFound(run))?;
         stored.epoch += 1;
@@ -107,16 +107,16 @@ impl MemoryRuns {
         let mut state = self.lock_state();
         let stored = state.runs.get(&run).ok_or(JournalError::RunNotFound(run))?;
         let is_new = stored.inbox.find_command(&command.id).is_none();
-        match parent {
-            Some(parent) if !state.may_drive_children(parent) => return Err(JournalError::OwnershipLost.into()),
-            None if is_new && stored.row.finished_at.is_some() && command.action.needs_ended_run() => {
-                if let Some(around) = state.find_unfinished_around(run) {
-                    let (has_worker, epoch) = (stored.is_driven, stored.epoch);
-                    let record = reject_retry_in(around, &command, at);
-                    return Ok((PostedCommand { record, has_worker, epoch }, Vec::new()));
-                }
-            }
-            _ => {}
+        if let Some(parent) = parent {
+            state.check_step(parent)?;
+        } else if is_new
+            && stored.row.finished_at.is_some()
+            && command.action.needs_ended_run()
+            && let Some(around) = state.find_unfinished_around(run)
+        {
+            let (has_worker, epoch) = (stored.is_driven, stored.epoch);
+            let record = reject_retry_in(around, &command, at);
+            return Ok((PostedCommand { record, has_worker, epoch }, Vec::new()));
         }
         let stored = state.runs.get_mut(&run).ok_or(JournalError::RunNotFound(run))?;
         let second = reject_second_decision(&stored.inbox.pending_commands(), &command, at);
@@ -316,12 +316,11 @@ impl MemoryState {
     ) -> Result<(LeaseState, Vec<CausedCommand>), StoreError> {
         let records = batch.records.as_slice();
         if let Some(new_run) = new_run {
-            let parent = new_run.row.parent.as_ref();
-            let is_late = parent.is_some_and(|parent| !self.may_drive_children(parent));
-            if is_late || self.runs.contains_key(&lease.run) {
+            if self.runs.contains_key(&lease.run) {
                 return Err(JournalError::OwnershipLost.into());
             }
-            if let Some(parent) = parent {
+            if let Some(parent) = &new_run.row.parent {
+                self.check_step(parent)?;
                 let of_run = self.children.entry(parent.run).or_default();
                 of_run.entry(parent.path.clone()).or_default().push(lease.run);
                 *self.tree_sizes.entry(self.find_outermost(parent.run)).or_default() += 1;

@@ -16,11 +16,10 @@ use crate::db::{DbConnection, DbRow, params};
 use crate::error::StoreError;
 use crate::journal::UnfinishedClaim;
 use crate::store::Store;
-use crate::worker::{CLAIM_SQL, RunIdentity};
+use crate::worker::{HAS_WORKER_SQL, RunIdentity, build_claim_sql};
 
-/// Selects a run without a worker, or one whose lease has the epoch `$3`, and returns what is known of it once it is claimed.
-const FREE_RUN_SQL: &str = "where id = $2 and (worker is null or epoch = $3) \
-    returning epoch, number, user_id, coalesce(project, ''), failed_claims, pending_commands";
+/// The columns of [`ClaimedRow`].
+const CLAIMED_COLUMNS: &str = "epoch, number, user_id, coalesce(project, ''), failed_claims, pending_commands";
 
 /// The row of a run that was claimed.
 struct ClaimedRow {
@@ -77,11 +76,10 @@ impl Store {
         flowloom_runtime::failpoint::hit("session_claim_before");
         let job = move |db: &DbConnection| {
             let given_up = given_up.map_or(-1, |epoch| epoch as i64);
-            let row = db.query_first(
-                &format!("{CLAIM_SQL} {FREE_RUN_SQL}"),
-                params![&worker, &run.to_string(), given_up],
-                read_claimed_row,
-            )?;
+            let sql = build_claim_sql(&format!(
+                "id = $2 and (not {HAS_WORKER_SQL} or epoch = $3) returning {CLAIMED_COLUMNS}"
+            ));
+            let row = db.query_first(&sql, params![&worker, &run.to_string(), given_up], read_claimed_row)?;
             if let Some(row) = &row {
                 // Before the commit: a command that is stored after it is delivered, and was counted otherwise.
                 mailboxes.open_mailbox(Lease { run, epoch: row.epoch });

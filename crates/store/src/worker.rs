@@ -134,9 +134,16 @@ pub(crate) const NOBODY: &str = "nobody";
 /// SQL condition of a run that a process drives, if that process lives.
 pub(crate) const HAS_WORKER_SQL: &str = "(worker is not null and worker <> 'nobody')";
 
-/// Gives the lease of runs to the worker `$1`. The condition follows.
-pub(crate) const CLAIM_SQL: &str = "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + \
-    case when worker not in ($1, 'nobody') and status in ('queued', 'running') then 1 else 0 end";
+/// SQL expression of the number of workers, 0 or 1, that have died while they drove a run and whose lease the worker `$1` takes.
+pub(crate) const DEATHS_SQL: &str =
+    "case when worker not in ($1, 'nobody') and status in ('queued', 'running') then 1 else 0 end";
+
+/// The statement that gives the lease of the runs which `condition` selects to the worker `$1`.
+pub(crate) fn build_claim_sql(condition: &str) -> String {
+    format!(
+        "update run set epoch = epoch + 1, worker = $1, failed_claims = failed_claims + {DEATHS_SQL} where {condition}"
+    )
+}
 
 /// A name that no other process has.
 pub(crate) fn new_worker_name() -> String {

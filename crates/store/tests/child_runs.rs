@@ -24,45 +24,28 @@ on_both!(
     a_child_run_that_broke_off_is_handed_over
 );
 
-async fn runs_within_runs_that_have_ended_are_found(place: &TestDatabase) {
-    check_orphans(&place.open()).await;
+/// Tests that are the same on both databases and in memory.
+macro_rules! on_each_store {
+    ($($name:ident: $check:ident),* $(,)?) => {
+        $(async fn $name(place: &TestDatabase) {
+            $check(&place.open()).await;
+        })*
+        mod in_memory {
+            $(#[tokio::test]
+            async fn $name() {
+                let folder = tempfile::tempdir().expect("a folder");
+                super::$check(&super::Store::open(folder.path(), super::Durability::Memory).expect("a store")).await;
+            })*
+        }
+    };
 }
 
-#[tokio::test]
-async fn runs_within_runs_that_have_ended_are_found_in_memory() {
-    let folder = tempfile::tempdir().expect("a folder");
-    check_orphans(&Store::open(folder.path(), Durability::Memory).expect("a store")).await;
-}
-
-async fn abandoned_child_runs_are_driven_by_themselves(place: &TestDatabase) {
-    check_abandoned(&place.open()).await;
-}
-
-#[tokio::test]
-async fn abandoned_child_runs_are_driven_by_themselves_in_memory() {
-    let folder = tempfile::tempdir().expect("a folder");
-    check_abandoned(&Store::open(folder.path(), Durability::Memory).expect("a store")).await;
-}
-
-async fn a_process_without_the_lease_starts_and_retries_no_child_run(place: &TestDatabase) {
-    check_lost_lease(&place.open()).await;
-}
-
-#[tokio::test]
-async fn a_process_without_the_lease_starts_and_retries_no_child_run_in_memory() {
-    let folder = tempfile::tempdir().expect("a folder");
-    check_lost_lease(&Store::open(folder.path(), Durability::Memory).expect("a store")).await;
-}
-
-async fn a_run_that_is_reopened_has_no_child_runs_that_its_steps_do_not_drive(place: &TestDatabase) {
-    check_reopened(&place.open()).await;
-}
-
-#[tokio::test]
-async fn a_run_that_is_reopened_has_no_child_runs_that_its_steps_do_not_drive_in_memory() {
-    let folder = tempfile::tempdir().expect("a folder");
-    check_reopened(&Store::open(folder.path(), Durability::Memory).expect("a store")).await;
-}
+on_each_store!(
+    runs_within_runs_that_have_ended_are_found: check_orphans,
+    abandoned_child_runs_are_driven_by_themselves: check_abandoned,
+    a_process_without_the_lease_starts_and_retries_no_child_run: check_lost_lease,
+    a_run_that_is_reopened_has_no_child_runs_that_its_steps_do_not_drive: check_reopened,
+);
 
 /// A process drives a child run no further, because an outage broke it off. The step of the parent run is in another process by
 /// now.

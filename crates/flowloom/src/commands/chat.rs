@@ -162,8 +162,10 @@ impl ChatSession<'_> {
                     }
                     turn => turn?,
                 },
-                None if is_new => Some(self.run_turn(None, &line).await?),
-                None => Some(self.run_turn(self.read_messages().await?, &line).await?),
+                None => {
+                    let messages = if is_new { None } else { self.read_messages().await? };
+                    Some(self.run_turn(messages, &line).await?)
+                }
             };
             let Some(DrivenTurn { plan, outcome, exit: of_turn }) = turn else { return Ok(0) };
             exit = of_turn;

@@ -59,31 +59,26 @@ pub(crate) struct ParentLease {
 }
 
 impl ParentLease {
-    /// Whether the step `parent` may start, drive and retry child runs: its run has not ended, and is driven under the lease of
-    /// the step. Otherwise another worker drives the run, or no event of it would cancel them.
-    pub(crate) fn permits(&self, parent: &ParentStep) -> bool {
-        !self.has_ended && parent.epoch.is_none_or(|epoch| self.has_worker && self.epoch == epoch)
+    /// Fails with `OwnershipLost` if the step `parent` may not start, drive or retry child runs, because its run has ended or
+    /// is driven under another lease: another worker drives them, or no event of the run would cancel them.
+    pub(crate) fn check_step(&self, parent: &ParentStep) -> Result<(), JournalError> {
+        let is_held = !self.has_ended && parent.epoch.is_none_or(|epoch| self.has_worker && self.epoch == epoch);
+        if is_held { Ok(()) } else { Err(JournalError::OwnershipLost) }
     }
 }
 
-/// Fails with `OwnershipLost` if the step `parent` may not start or drive child runs any more: its run has ended, or is driven
-/// under another lease.
+/// Locks the run of the step `parent`. Fails as [`ParentLease::check_step`] does.
 pub(crate) fn check_parent(db: &DbConnection, parent: &ParentStep) -> Result<(), StoreError> {
     let sql = format!("select {HAS_WORKER_SQL}, finished_at is not null, epoch from run where id = $1");
     let read =
         |row: &DbRow<'_>| Ok(ParentLease { has_worker: row.get(0)?, has_ended: row.get(1)?, epoch: row.get_count(2)? });
-    match db.query_first_for_update(&sql, params![&parent.run.to_string()], read)? {
-        Some(lease) if !lease.permits(parent) => Err(JournalError::OwnershipLost.into()),
-        _ => Ok(()),
-    }
+    let lease = db.query_first_for_update(&sql, params![&parent.run.to_string()], read)?;
+    Ok(lease.map_or(Ok(()), |lease| lease.check_step(parent))?)
 }
 
 /// Fails with `OwnershipLost` if the step `parent` may not retry a child run, which the runs `ancestors` are around.
 pub(super) fn check_step_lease(ancestors: &[AncestorRun], parent: &ParentStep) -> Result<(), StoreError> {
-    match ancestors.first().is_some_and(|around| around.lease.permits(parent)) {
-        true => Ok(()),
-        false => Err(JournalError::OwnershipLost.into()),
-    }
+    Ok(ancestors.first().ok_or(JournalError::OwnershipLost)?.lease.check_step(parent)?)
 }
 
 /// The rejection of a command with which a person retries a child run; `None` if the run around it has ended.
@@ -275,7 +270,7 @@ pub(crate) enum CancelledChildren<'a> {
 
 impl CancelledChildren<'_> {
     /// Whether a child run is one of them. `is_last` is whether its step has started none after it.
-    pub(crate) fn includes(&self, step: &Path, is_last: bool) -> bool {
+    pub(crate) fn includes_child(&self, step: &Path, is_last: bool) -> bool {
         match self {
             CancelledChildren::All => true,
             CancelledChildren::OfStep(path) => *path == step,
@@ -329,7 +324,7 @@ pub(crate) fn cancel_children(db: &DbConnection, record: &Record) -> Result<Vec<
     let Some(which) = find_cancelled(record) else { return Ok(Vec::new()) };
     let mut caused = Vec::new();
     for UnfinishedChild { id: child, number, step, is_last } in read_unfinished_children(db, record.run, &which)? {
-        if !which.includes(&step, is_last) {
+        if !which.includes_child(&step, is_last) {
             continue;
         }
         let lock = "select finished_at is not null from run where id = $1";
@@ -354,7 +349,7 @@ struct UnfinishedChild {
     id: RunId,
     number: i64,
     step: Path,
-    /// Whether its step has started none after it, as far as [`CancelledChildren::includes`] asks for it.
+    /// Whether its step has started none after it, as far as [`CancelledChildren::includes_child`] asks for it.
     is_last: bool,
 }
 

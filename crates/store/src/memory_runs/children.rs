@@ -3,6 +3,7 @@
 
 use flowloom_core::event::{ParentStep, Record};
 use flowloom_core::id::RunId;
+use flowloom_runtime::JournalError;
 use flowloom_runtime::command::{CommandRecord, RunCommand};
 
 use super::{MemoryRun, MemoryState};
@@ -28,9 +29,9 @@ impl MemoryState {
         self.find_parent(run).filter(|_| !is_left)
     }
 
-    /// Whether a step may start, drive and retry child runs.
-    pub(super) fn may_drive_children(&self, step: &ParentStep) -> bool {
-        self.runs.get(&step.run).is_none_or(|stored| stored.to_parent_lease().permits(step))
+    /// Fails with `OwnershipLost` if a step may not start, drive or retry child runs.
+    pub(super) fn check_step(&self, step: &ParentStep) -> Result<(), JournalError> {
+        self.runs.get(&step.run).map_or(Ok(()), |stored| stored.to_parent_lease().check_step(step))
     }
 
     /// The outermost of the unfinished runs around a run; `None` if its parent run has ended.
@@ -100,7 +101,7 @@ impl MemoryState {
             _ => {
                 let started =
                     steps.iter().flat_map(|(step, runs)| runs.iter().map(move |run| (step, run, runs.last())));
-                let included = started.filter(|(step, run, last)| which.includes(step, *last == Some(run)));
+                let included = started.filter(|(step, run, last)| which.includes_child(step, *last == Some(run)));
                 included.map(|(_, run, _)| *run).collect()
             }
         }
