@@ -6,7 +6,7 @@ CARGO_DENY := 0.20.2
 MDBOOK := 0.5.4
 NEXTEST := $(shell $(CARGO) nextest --version >/dev/null 2>&1 && echo yes)
 
-.PHONY: help demo page program test chaos fuzz journals images page-states rivals lint deny docs man errors conversions bench model clients postgres restate neovim vscode release
+.PHONY: help demo page program test chaos fuzz corpus journals images page-states rivals lint deny docs man errors conversions bench model clients postgres restate neovim vscode release
 
 help:  ## Show this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -90,9 +90,11 @@ chaos: postgres restate  ## Simulate 100,000 schedules, plant bugs, and kill the
 	$(CARGO) build --locked -p flowloom -p chaos
 	target/debug/chaos $(if $(SEED),--seed $(SEED)) --kills $(or $(KILLS),1000)
 
-# Built with optimisations: the number of inputs counts.
-fuzz:  ## Feed mutated inputs to the readers of untrusted text (SECONDS= for each target, SEED=, TARGETS=)
-	$(CARGO) run --release --locked -p fuzz -- $(or $(SECONDS),60) $(or $(SEED),1) $(TARGETS)
+fuzz:  ## Search with libFuzzer for inputs that break a reader of untrusted text (SECONDS= for each target, SEED=, TARGETS=)
+	@scripts/fuzz.py --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1) $(TARGETS)
+
+corpus:  ## Reduce the inputs that `make fuzz` found to those that reach different code, and keep them in tests/fuzz/corpus
+	@scripts/fuzz.py --update-corpus $(TARGETS)
 
 # The files of a released version are never written again.
 journals:  ## Write the journals of this version that later versions must replay into tests/journals/v1

@@ -36,6 +36,7 @@ pub mod secrets;
 pub mod telemetry;
 pub mod times;
 pub mod tools;
+pub mod type_errors;
 pub mod typical_case;
 pub mod used_models;
 mod user_files;

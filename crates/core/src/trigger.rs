@@ -21,8 +21,8 @@ pub struct RunTrigger {
 }
 
 impl RunTrigger {
-    /// The trigger without the id of the call.
-    pub fn without_call(&self) -> RunTrigger {
-        RunTrigger { call: None, ..self.clone() }
+    /// The part that lists of runs show and select by. The rest is in the event of the creation only.
+    pub fn listed_part(&self) -> RunTrigger {
+        RunTrigger { kind: self.kind.clone(), id: self.id.clone(), call: None, background: false }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn read_named_file(config: &Config, input: &Input, place: &str) -> Re
         return fetch_value(config, input, place);
     }
     if is_text && place == "-" {
-        return Ok(read_text_file(Path::new(place))?.into());
+        return Ok(read_text_file(Path::new(place), "input", "it is the text on stdin")?.into());
     }
     let path = Path::new(place);
     let failed = |why: String| {

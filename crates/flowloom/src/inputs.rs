@@ -25,7 +25,7 @@ pub(crate) fn read_inputs(
     values: &[String],
     file: Option<&Path>,
 ) -> Result<Value, CommandError> {
-    let whole = file.map(read_text_file).transpose()?;
+    let whole = file.map(read_input_file).transpose()?;
     let is_whole = matches!(plan.inputs, Inputs::Whole(_));
     let base = match whole {
         None if is_whole && values.is_empty() => return Ok(plan.inputs.none_given()),
@@ -149,10 +149,16 @@ fn parse_input<'a>(config: &Config, plan: &Plan, text: &'a str) -> Result<(&'a s
     Ok((name, value))
 }
 
-/// Reads a text file; `-` reads stdin.
-pub(crate) fn read_text_file(path: &Path) -> Result<String, CommandError> {
+/// Reads the file of `--input`.
+fn read_input_file(path: &Path) -> Result<String, CommandError> {
     let advice = "--input names a file, or - for stdin; a single input is -i NAME=VALUE";
-    let failed = |error| CommandError::usage(format!("the input {} cannot be read: {error}; {advice}", path.display()));
+    read_text_file(path, "input", advice)
+}
+
+/// Reads a text file; `-` reads stdin. `what` it is and `advice` are for the error.
+pub(crate) fn read_text_file(path: &Path, what: &str, advice: &str) -> Result<String, CommandError> {
+    let failed =
+        |error| CommandError::usage(format!("the {what} {} cannot be read: {error}; {advice}", path.display()));
     read_text(path).map_err(failed)
 }
 

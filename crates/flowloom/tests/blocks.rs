@@ -162,6 +162,11 @@ fn blocks_leave_as_files_and_come_back() {
     assert_eq!(String::from_utf8_lossy(&kept.stdout), "created one\ncreated two\n");
     place.run(&["blocks", "export", "out"]);
     place.run(&["blocks", "export", "out", "filter"]);
+    place.write("out/one.json", "mine");
+    let refused = place.run(&["blocks", "export", "out"]);
+    let expected = "out/one.json differs from its block; use --force to replace it";
+    assert!(exit_code(&refused) == 2 && stderr_text(&refused).contains(expected), "{refused:?}");
+    assert_eq!(exit_code(&place.run(&["blocks", "export", "out", "--force"])), 0);
     let again = place.run(&["blocks", "import", "out", "--user", "ann"]);
     assert_eq!(String::from_utf8_lossy(&again.stdout), "created filter\ncreated one\ncreated two\n", "{again:?}");
     let (_, shown) = place.run_json(&["blocks", "show", "two"]);

@@ -250,6 +250,20 @@ fn a_fork_of_a_failed_pipeline_performs_only_what_failed() {
 }
 
 #[test]
+fn a_flow_that_is_switched_off_differs() {
+    let place = Workspace::new("");
+    let flow = json!({"name": "a", "steps": [{"type": "llmInstruction", "config": {"instruction": "Hi"}}]});
+    let mut off = flow.clone();
+    off["active"] = false.into();
+    place.write("on.json", &flow.to_string());
+    place.write("off.json", &off.to_string());
+    let shown = place.run(&["diff", "on.json", "off.json"]);
+    let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(exit_code(&shown) == 1 && text.contains("active"), "{text}");
+    assert_eq!(exit_code(&place.run(&["diff", "off.json", "off.json"])), 0);
+}
+
+#[test]
 fn a_definition_without_a_name_means_the_same_in_a_copy() {
     let place = Workspace::new("");
     let text = "Say hello.\n\n<GenText as=\"greeting\" model=\"\" />\n";

@@ -89,6 +89,34 @@ fn text_on_stdin_is_what_it_is_called_or_looks_like() {
 }
 
 #[test]
+fn markdown_with_a_broken_expression_or_frontmatter_stays_as_it_is() {
+    let place = Workspace::new("");
+    let action = "<GenText as=\"a\"   model=\"scripted:echo\" />";
+    for (text, code) in [
+        (format!("---\ntitle: T\n---\n\nHi {{a +}}\n\n{action}\n"), "FL0610"),
+        (format!("---\ntitle: T\nx: [1\n---\n\nHi\n\n{action}\n"), "FL0602"),
+    ] {
+        let file = place.write("broken.mdx", &text);
+        let refused = place.run(&["fmt", "broken.mdx"]);
+        let shown = stderr_text(&refused);
+        assert!(exit_code(&refused) == 2 && shown.contains(code), "{shown}");
+        assert_eq!(std::fs::read_to_string(file).expect("a file"), text);
+    }
+}
+
+#[test]
+fn the_frontmatter_has_one_order_with_every_line_end() {
+    let place = Workspace::new("");
+    let text = "---\ninput:\n  a: {type: text}\ntitle: T\n---\n\nHi {a}\n\n<GenText as=\"b\" />\n";
+    let sorted = "---\ntitle: T\ninput:\n  a: {type: text}\n---\n\nHi {a}\n\n<GenText as=\"b\" />\n";
+    for line_end in ["\n", "\r\n"] {
+        let file = place.write("order.mdx", &text.replace('\n', line_end));
+        assert_eq!(exit_code(&place.run(&["fmt", "order.mdx"])), 0);
+        assert_eq!(std::fs::read_to_string(file).expect("a file"), sorted.replace('\n', line_end));
+    }
+}
+
+#[test]
 fn what_does_not_parse_stays_as_it_is() {
     let place = Workspace::new("");
     let broken = place.write("broken.json", "{\"steps\": [}, \"name\": 1}");

@@ -69,18 +69,40 @@ fn runs_are_filtered() {
         [1, 2, 0]
     );
     assert_eq!([count(&["--name", "hello"]), count(&["--name", "other"])], [3, 0]);
+    assert_eq!([count(&["--workflow", "hello"]), count(&["--workflow", "other"])], [3, 0]);
     let first = listed(&place, &[])[0]["run_id"].as_str().expect("an id").to_owned();
     assert_eq!([count(&["--before", &first]), count(&["--before", &first, "--limit", "1"])], [2, 1]);
     assert_eq!([count(&["--since", "1h"]), count(&["--since", "0s"])], [3, 0]);
     assert_eq!(exit_code(&place.run(&["runs", "--since", "30"])), 2);
     let empty = place.run(&["runs", "--name", "other"]);
-    assert_eq!(stderr_text(&empty), "no run fits\n");
+    assert_eq!(stderr_text(&empty), "no runs match\n");
     for none in [["--limit", "0"], ["--since", "2099-01-01"]] {
-        assert_eq!(stderr_text(&place.run(&["runs", none[0], none[1]])), "no run fits\n");
+        assert_eq!(stderr_text(&place.run(&["runs", none[0], none[1]])), "no runs match\n");
     }
     let wrong = place.run(&["runs", "--status", "broken"]);
     assert_eq!(exit_code(&wrong), 2);
     assert!(stderr_text(&wrong).contains("it is one of queued, running,"), "{}", stderr_text(&wrong));
+}
+
+#[test]
+fn doctor_refuses_a_default_model_that_cannot_be_one() {
+    let place = Workspace::new("default_model = \"nonsense\"\n");
+    let doctor = place.run(&["doctor"]);
+    let shown = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    let row = shown.lines().find(|line| line.contains("default model")).unwrap_or_default();
+    assert!(exit_code(&doctor) == 1 && row.contains("✗") && row.contains("nonsense: "), "{shown}");
+}
+
+#[test]
+fn a_model_choice_without_a_model_is_refused() {
+    let place = Workspace::with_hello("");
+    for given in ["", "=openai:m", "hello="] {
+        let refused = place.run(&["run", "hello", "-i", "input=x", "--model", given]);
+        let shown = stderr_text(&refused);
+        assert!(exit_code(&refused) == 2 && shown.contains("expected a model such as"), "{given:?}: {shown}");
+    }
+    let unused = stderr_text(&place.run(&["run", "hello", "-i", "input=x", "--model", "other=scripted:echo"]));
+    assert!(unused.contains("names the model other"), "{unused}");
 }
 
 #[test]

@@ -68,8 +68,7 @@ impl LocalModels {
         if file.is_file() {
             return Ok(file);
         }
-        let present = if is_path { Vec::new() } else { self.list_names() };
-        Err(ResolveError::FileMissing { file, can_be_pulled: name == LOCAL_MODEL, present })
+        Err(ResolveError::FileMissing { file, can_be_pulled: name == LOCAL_MODEL, present: self.list_names() })
     }
 
     /// The names of the models in the folder, as `local:NAME`.

@@ -99,8 +99,9 @@ impl Models {
 
     /// The providers over the network, and whether each can be used.
     pub fn list_providers(&self) -> Vec<ProviderStatus> {
-        let known =
-            catalog::known_providers().iter().map(|known| (&known.name, &known.base_url, known.key_env.clone()));
+        let is_own = |name: &String| self.settings.providers.iter().any(|own| own.name == *name);
+        let known = catalog::known_providers().iter().filter(|known| !is_own(&known.name));
+        let known = known.map(|known| (&known.name, &known.base_url, known.key_env.clone()));
         let own = self.settings.providers.iter().map(|own| (&own.name, &own.base_url, own.key_env.clone()));
         known
             .chain(own)

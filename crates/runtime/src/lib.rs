@@ -46,7 +46,7 @@ pub use divergence::Divergence;
 pub use engine::Engine;
 pub use error::{JournalError, RunError};
 pub use fork::{FollowedRun, ForkedRun, list_responses};
-pub use log::{ResetAttempts, Response, ScriptValue};
+pub use log::{AnsweredRequests, ResetAttempts, Response, ScriptValue};
 pub use outcome::RunOutcome;
 pub use publish::SubscribeHandle;
 pub use run::Run;

@@ -1,6 +1,7 @@
 //! Errors about the parameters and the body of a request, in words for its sender: where the mistake is, and what was
 //! expected, without names of Rust types.
 
+use flowloom_app::type_errors::describe_type_error;
 use serde::de::DeserializeOwned;
 
 /// What the libraries that read parameters and bodies say, and the words for it. The first that fits is used.
@@ -12,10 +13,6 @@ const WORDINGS: [(&str, &str); 6] = [
     ("invalid float literal", "not a number"),
     ("provided string was not `true` or `false`", "neither true nor false"),
 ];
-
-/// How the messages about types name those of this program.
-const TYPE_WORDS: [&str; 4] =
-    ["expected struct ", "expected internally tagged enum ", "expected enum ", "expected tuple struct "];
 
 /// Deserialises a JSON text. Fails with a message that names the field, if the text is no JSON or does not fit.
 pub(crate) fn deserialize_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
@@ -40,17 +37,6 @@ pub(crate) fn describe_parameter_error(refused: &str) -> String {
     worded.unwrap_or_else(|| describe_type_error(message))
 }
 
-/// The message of a type that does not fit, without the name of a Rust type.
-fn describe_type_error(message: &str) -> String {
-    for words in TYPE_WORDS {
-        if let Some((before, rest)) = message.split_once(words) {
-            let name = rest.find(|next: char| !next.is_alphanumeric() && next != '_').unwrap_or(rest.len());
-            return format!("{before}expected an object{}", &rest[name..]);
-        }
-    }
-    message.to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use serde::Deserialize;
@@ -73,12 +59,12 @@ mod tests {
     #[test]
     fn a_body_error_names_the_field_and_no_type_of_the_program() {
         let cases = [
-            ("3", "invalid type: integer `3`, expected an object at line 1 column 1"),
+            ("3", "expected an object, found the number 3 at line 1 column 1"),
             (
                 r#"{"limits": [{"steps": "x"}]}"#,
-                "limits[0].steps: invalid type: string \"x\", expected u32 at line 1 column 25",
+                "limits[0].steps: expected a whole number from 0 to 4294967295, found the text \"x\" at line 1 column 25",
             ),
-            (r#"{"limits": [1]}"#, "limits[0]: invalid type: integer `1`, expected an object at line 1 column 13"),
+            (r#"{"limits": [1]}"#, "limits[0]: expected an object, found the number 1 at line 1 column 13"),
             (r#"{"limit": []}"#, "limit: unknown field `limit`, expected `limits` at line 1 column 8"),
             ("{} x", "missing field `limits` at line 1 column 2"),
             (r#"{"limits": []} x"#, "trailing characters at line 1 column 16"),

@@ -271,7 +271,7 @@ fn is_created_by(stored: &StoredRunRow, at: u64, created: &RunCreated) -> bool {
         && is_same(&row.thread_key, &created.thread_key)
         && row.project == created.project
         && row.forked_from == created.fork.as_ref().map(|fork| fork.run)
-        && (row.trigger.is_none() || row.trigger == created.trigger.as_ref().map(RunTrigger::without_call))
+        && (row.trigger.is_none() || row.trigger == created.trigger.as_ref().map(RunTrigger::listed_part))
 }
 
 impl StoreError {

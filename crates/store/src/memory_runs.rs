@@ -422,7 +422,7 @@ fn new_run_row(record: &Record, created: &RunCreated) -> RunRow {
         parent: created.parent.clone(),
         project: created.project.clone(),
         forked_from: created.fork.as_ref().map(|fork| fork.run),
-        trigger: created.trigger.as_ref().map(RunTrigger::without_call),
+        trigger: created.trigger.as_ref().map(RunTrigger::listed_part),
         status: "queued".to_owned(),
         is_driven: false,
         is_left: false,

@@ -13,6 +13,7 @@ use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::plan::EffectClass;
 use flowloom_core::status::Status;
+use flowloom_core::trigger::RunTrigger;
 use flowloom_runtime::journal::Journal;
 use flowloom_store::{Damage, Durability, RunFilter, RunRow, Store, StoreError};
 
@@ -80,7 +81,7 @@ async fn write_run(store: &Store, n: u8) {
     let lease = store.begin_run(run).expect("new");
     let bundle = store.hold_bundle(&format!("bundle {} {}", n % 3, "x".repeat(700)));
     let mut records = vec![
-        new_record(run, 1, created_with_bundle(bundle)),
+        new_record(run, 1, created_in_background(bundle)),
         new_record(run, 2, Event::RunStarted { epoch: 1 }),
         new_record(run, 3, started_event()),
         new_record(run, 4, finished_event(format!("the output of run {n} {}", "é".repeat(300)).into())),
@@ -97,6 +98,14 @@ async fn write_run(store: &Store, n: u8) {
     append_records(store, lease, records).await.expect("stored");
     let write = MemoryWrite { key: format!("key {n}"), value: Some(format!("memory {n}").into()) };
     store.write_memory("ann".to_owned(), vec![write]).await.expect("stored");
+}
+
+/// The first event of a run with everything that is not in its row.
+fn created_in_background(bundle: Hash) -> Event {
+    let Event::RunCreated(mut created) = created_with_bundle(bundle) else { panic!("another event") };
+    created.trigger =
+        Some(RunTrigger { kind: "openai".into(), id: Some("a".to_owned()), call: None, background: true });
+    Event::RunCreated(created)
 }
 
 fn started_event() -> Event {

@@ -10,16 +10,6 @@ use flowloom_app::config::{Config, Overrides};
 use flowloom_app::engines::App;
 use flowloom_server::{ServerOptions, serve_http};
 
-/// Heads and parts of heads.
-pub(crate) const HTTP_HEADS: [&[u8]; 6] = [
-    b"GET /api/v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
-    b"POST /api/v1/check HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
-    b"POST /hooks/a HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n2;a=b\r\n{}\r\n0\r\n\r\n",
-    b"GET /%2e%2e/studio/?a=%00&b=%ff HTTP/1.0\r\n",
-    b"Origin: http://127.0.0.1\r\nAccept: text/event-stream\r\nAccept-Encoding: gzip;q=0.5, *\r\nLast-Event-ID: 5",
-    b"Cookie: a=b\r\ntraceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\nRange: bytes=0-0",
-];
-
 /// Starts of inputs that are requests; other inputs are headers of a request.
 const METHODS: [&[u8]; 7] = [b"GET ", b"POST ", b"PUT ", b"PATCH ", b"DELETE ", b"HEAD ", b"OPTIONS "];
 

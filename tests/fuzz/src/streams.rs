@@ -6,20 +6,6 @@ use flowloom_models::{SseEvent, SseParser, Unreadable};
 use flowloom_sandbox::frame::{FrameReader, PLAIN_MARK, push_frame, read_frame};
 use futures_util::FutureExt as _;
 
-/// Streams of events.
-pub(crate) const EVENT_STREAMS: [&[u8]; 3] = [
-    b"data: {\"choices\": []}\n\ndata: [DONE]\n\n",
-    b"event: error\r\ndata: one\r\ndata: two\r\n\r\nid: 7\rretry: 3\rdata\r\r",
-    b"\xef\xbb\xbf: comment\n\ndata:\xc3\xa4\n\nevent: message_stop\ndata: {}\n\n",
-];
-
-/// Frames in a stream.
-pub(crate) const FRAMES: [&[u8]; 3] = [
-    b"flowloom channel\0\0\0\x02{}flowloom channel\0\0\0\0",
-    b"flowloom channel\0\0\0\x05hello",
-    b"flowloom channel\xff\xff\xff\xff",
-];
-
 /// Larger frames are refused.
 const MAX_FRAME_BYTES: usize = 1 << 16;
 

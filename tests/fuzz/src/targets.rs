@@ -12,8 +12,8 @@ use flowloom_lsp::builder::{Edit, EditEnv, apply_edits, inspect_definition};
 use flowloom_tools::EgressPolicy;
 use url::{Host, Url};
 
-use crate::http_head::{HTTP_HEADS, send_request};
-use crate::streams::{EVENT_STREAMS, FRAMES, parse_events, read_frames};
+use crate::http_head::send_request;
+use crate::streams::{parse_events, read_frames};
 
 /// The limit of the size of a definition; no input reaches it.
 const MAX_SOURCE_BYTES: u64 = 1 << 20;
@@ -27,21 +27,19 @@ pub struct Target {
     pub name: &'static str,
     /// Feeds it an input. Panics if a promise is broken.
     pub run: fn(&[u8]),
-    /// Inputs that it understands, in addition to the common seeds.
-    pub seeds: &'static [&'static [u8]],
 }
 
 /// All targets.
 pub const TARGETS: [Target; 9] = [
-    Target { name: "json", run: read_json, seeds: &[] },
-    Target { name: "definition", run: compile_json, seeds: &[] },
-    Target { name: "markdown", run: compile_markdown, seeds: &[] },
-    Target { name: "editor", run: open_in_editor, seeds: &[] },
-    Target { name: "template", run: compile_template, seeds: &[] },
-    Target { name: "egress", run: check_address, seeds: &[] },
-    Target { name: "sse", run: parse_events, seeds: &EVENT_STREAMS },
-    Target { name: "frames", run: read_frames, seeds: &FRAMES },
-    Target { name: "http", run: send_request, seeds: &HTTP_HEADS },
+    Target { name: "json", run: read_json },
+    Target { name: "definition", run: compile_json },
+    Target { name: "markdown", run: compile_markdown },
+    Target { name: "editor", run: open_in_editor },
+    Target { name: "template", run: compile_template },
+    Target { name: "egress", run: check_address },
+    Target { name: "sse", run: parse_events },
+    Target { name: "frames", run: read_frames },
+    Target { name: "http", run: send_request },
 ];
 
 /// A value that is read is written and read again as the same value; the lenient reader reads whatever the strict one

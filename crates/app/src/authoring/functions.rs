@@ -72,6 +72,11 @@ impl NativeFunction for AuthorFunction {
         EffectClass::AtLeastOnce
     }
 
+    /// Only the plans of authoring call it.
+    fn is_public(&self) -> bool {
+        false
+    }
+
     fn call_function<'a>(
         &'a self,
         request: &'a CallRequest,

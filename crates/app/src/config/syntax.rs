@@ -6,6 +6,7 @@ use flowloom_core::diagnostic::{Position, find_position, find_similar_name};
 use serde::de::DeserializeOwned;
 
 use super::renamed::RENAMED_SETTINGS;
+use crate::type_errors::describe_type_error;
 
 /// Maximum number of possible settings that a message lists.
 const MAX_LISTED_SETTINGS: usize = 8;
@@ -39,6 +40,7 @@ pub(super) fn list_problems<T: DeserializeOwned>(text: &str) -> Vec<FileProblem>
             None => break,
         }
     }
+    problems.sort_by_key(|problem| (problem.position.line, problem.position.column));
     problems
 }
 
@@ -55,7 +57,7 @@ fn leave_out(text: &str, span: &Range<usize>) -> String {
 
 fn describe_error(text: &str, error: &toml::de::Error) -> FileProblem {
     let message = error.message();
-    let message = describe_unknown_setting(message).unwrap_or_else(|| message.trim_end().to_owned());
+    let message = describe_unknown_setting(message).unwrap_or_else(|| describe_type_error(message.trim_end()));
     let position = find_position(text, error.span().map_or(0, |span| span.start.min(text.len())));
     let line = text.lines().nth(position.line - 1).unwrap_or_default();
     let message = hide_database_urls(&format!("{message}\n  {} | {line}", position.line));
@@ -64,9 +66,11 @@ fn describe_error(text: &str, error: &toml::de::Error) -> FileProblem {
 
 /// An unknown setting with the one that is meant, or with the possible ones if they are few.
 fn describe_unknown_setting(message: &str) -> Option<String> {
-    let (problem, known) = message.strip_prefix("unknown field ")?.split_once(", expected one of ")?;
+    let (problem, known) = message.trim_end().strip_prefix("unknown field ")?.split_once(", expected ")?;
     let name = problem.trim_matches('`');
-    let known: Vec<&str> = known.split(", ").map(|known| known.trim_matches('`')).collect();
+    let known = known.strip_prefix("one of ").unwrap_or(known);
+    let known: Vec<&str> = known.split(", ").flat_map(|known| known.split(" or ")).collect();
+    let known: Vec<&str> = known.into_iter().map(|known| known.trim_matches('`')).collect();
     let elsewhere =
         RENAMED_SETTINGS.iter().find(|(table, old, new)| !table.is_empty() && (*old == name || *new == name));
     let help = match find_similar_name(name, known.iter().copied()) {
@@ -103,6 +107,7 @@ mod tests {
             ("[sandbx]", "there is no setting `sandbx`; did you mean `sandbox`?"),
             ("likeness = 1", "there is no setting `likeness`; did you mean `similarity_threshold` in [embeddings]?"),
             ("zzz = 1", "there is no setting `zzz`; docs/configuration.md describes every setting"),
+            ("[agents.a]\ntols = []", "there is no setting `tols`; did you mean `tools`?"),
             ("[models]\nzzz = 1", "there is no setting `zzz`; the settings here are alias, cache_dir, proxy"),
         ] {
             let message = read_error(text);
@@ -116,8 +121,7 @@ mod tests {
     fn all_problems_are_listed() {
         let text = "[server]\nbindd = \"x\"\n[sandbx]\na = 1\n[limits]\nsteps = \"many\"\nfoo = 1\n";
         let problems = list_problems::<ConfigFile>(text);
-        let mut places: Vec<String> = problems.iter().map(|problem| problem.position.to_string()).collect();
-        places.sort_unstable();
+        let places: Vec<String> = problems.iter().map(|problem| problem.position.to_string()).collect();
         assert_eq!(places, ["2:1", "3:2", "6:9", "7:1"], "{problems:?}");
         assert_eq!(list_problems::<ConfigFile>("[limits]\nsteps = \n[sandbx]").len(), 1, "a syntax error is alone");
     }

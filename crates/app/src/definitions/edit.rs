@@ -57,6 +57,22 @@ impl Bundle {
         Some(value.as_ref().and_then(Value::as_str).unwrap_or(written.trim()).to_owned())
     }
 
+    /// The ids of the other steps that an edit changes, too: they share the agent or the block that has the field.
+    pub fn list_shared_steps(&self, plan: &Plan, edit: &StepEdit) -> Vec<String> {
+        let Ok(span) = find_step_span(plan, &edit.path) else { return Vec::new() };
+        let Some((tree, _)) = self.files.get(&self.entry).and_then(|text| parse_node(text).ok()) else {
+            return Vec::new();
+        };
+        let Some(own) = find_object(&tree, span) else { return Vec::new() };
+        let has_field = |node: &Node| find_field(node, &edit.field).is_some();
+        if has_field(own) || own.get("config").is_some_and(has_field) {
+            return Vec::new();
+        }
+        let mut shared = Vec::new();
+        collect_referring(&tree, own, &mut shared);
+        shared
+    }
+
     /// The place of the field of an edit, its file first, and the new text.
     fn find_field(&self, plan: &Plan, edit: &StepEdit) -> Result<(String, Span, String), EditError> {
         // An agent is one step, which is its whole definition. Each of its turns is a step of the run.
@@ -166,6 +182,17 @@ pub(crate) fn find_path<'a>(paths: &[&'a Path], wanted: &str) -> Option<&'a Path
 pub(crate) fn has_end(path: &Path, end: &str) -> bool {
     let end = end.strip_prefix('/').unwrap_or(end);
     path.as_str().strip_suffix(end).is_some_and(|before| before.ends_with('/'))
+}
+
+/// The ids of the objects that name the same agent or block as another one.
+fn collect_referring(node: &Node, other: &Node, found: &mut Vec<String>) {
+    let named = |node: &Node, key: &str| node.get(key).and_then(Node::as_str).map(str::to_owned);
+    let is_same = |key: &&str| named(node, key).is_some_and(|id| named(other, key) == Some(id));
+    if node.span != other.span && REFERENCES.iter().any(is_same) {
+        found.extend(named(node, "id"));
+    }
+    let below = node.items().into_iter().flatten().chain(node.entries().iter().map(|(_, _, value)| value));
+    below.for_each(|child| collect_referring(child, other, found));
 }
 
 /// The smallest object that contains a place.

@@ -152,7 +152,14 @@ pub fn find_workflow_id(config: &Config, name: &str) -> Option<String> {
         return Some(name.to_owned());
     }
     let plan = Loader::new(config).compile(&file).compiled.plan;
-    Some(find_definition_id(plan.as_ref(), &config.project.root, &file))
+    name_workflow(config, &file, plan.as_ref())
+}
+
+/// The id with which servers and runs call the workflow in a file of a project; `None` if the file is not in the project.
+pub fn name_workflow(config: &Config, file: &Path, plan: Option<&Plan>) -> Option<String> {
+    let place = config.project.describe_below(file);
+    let is_inside = !place.is_empty() && Path::new(&place).is_relative();
+    is_inside.then(|| plan.and_then(|plan| plan.id.clone()).unwrap_or_else(|| id_from_path(&place)))
 }
 
 /// The name of the conversation with a file: the id with which a server calls it, so that both continue the same one. If

@@ -1,7 +1,7 @@
 //! Warnings about prompt injection: a model reads text of strangers, and may call a tool that changes something without
 //! asking a person.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span};
@@ -10,25 +10,130 @@ use flowloom_core::plan::{
 };
 use flowloom_formats::find_built_in_risk;
 
-use super::source::LoadedDefinition;
+use super::agent_folder::{FolderWorkflow, compile_with_workflows};
+use super::source::{LoadedDefinition, Loader};
 use crate::config::mcp::McpSettings;
 use crate::config::{Config, FunctionSettings};
+
+/// The risk of a workflow that an agent may call.
+struct WorkflowRisk {
+    /// Whether its output can contain text of strangers.
+    reads_text: bool,
+    /// Whether it changes something without asking a person.
+    changes: bool,
+}
+
+/// Judges the tools of one definition.
+struct InjectionCheck<'a> {
+    config: &'a Config,
+    /// The workflows that the definition may call as tools, by id.
+    workflows: BTreeMap<&'a str, WorkflowRisk>,
+}
 
 impl LoadedDefinition {
     /// Adds warnings about tools that change something and need no approval, if the models of the definition read text of
     /// strangers; one for each tool.
     pub fn add_injection_warnings(&mut self, config: &Config) {
-        let warnings = self.compiled.plan.as_ref().map(|plan| check_injection(config, plan, self));
+        let check = InjectionCheck { config, workflows: BTreeMap::new() };
+        let warnings = self.compiled.plan.as_ref().map(|plan| check.check_plan(plan, self));
         self.compiled.diagnostics.extend(warnings.into_iter().flatten());
+    }
+
+    /// Adds these warnings to an agent that may call the workflows in its folder.
+    pub(super) fn add_agent_injection_warnings(&mut self, loader: &Loader<'_>, workflows: &[FolderWorkflow]) {
+        let Some(plan) = compile_with_workflows(loader, self, workflows) else { return };
+        let config = loader.config;
+        let judge = InjectionCheck { config, workflows: BTreeMap::new() };
+        let risks =
+            workflows.iter().filter_map(|one| Some((one.id.as_str(), judge.judge_workflow(&one.tool.as_ref()?.plan))));
+        let warnings = InjectionCheck { config, workflows: risks.collect() }.check_plan(&plan, self);
+        self.compiled.diagnostics.extend(warnings);
     }
 }
 
-fn check_injection(config: &Config, plan: &Plan, source: &LoadedDefinition) -> Vec<Diagnostic> {
-    let tools = collect_tools(plan);
-    let Some(origin) = find_untrusted_text(config, plan, &tools) else { return Vec::new() };
-    let changing = tools.iter().filter(|tool| !tool.needs_approval && changes_something(config, tool));
-    let names: BTreeSet<String> = changing.map(|tool| tool_name(tool)).collect();
-    names.iter().map(|name| warn_about(source, name, &origin)).collect()
+impl InjectionCheck<'_> {
+    fn check_plan(&self, plan: &Plan, source: &LoadedDefinition) -> Vec<Diagnostic> {
+        let Some(origin) = self.find_untrusted_text(plan) else { return Vec::new() };
+        let tools = collect_tools(plan);
+        let changing = tools.iter().filter(|tool| self.changes_something(tool));
+        let names: BTreeSet<String> = changing.map(|tool| tool_name(tool)).collect();
+        names.iter().map(|name| warn_about(source, name, &origin)).collect()
+    }
+
+    fn judge_workflow(&self, plan: &Plan) -> WorkflowRisk {
+        let mut changes = collect_tools(plan).iter().any(|tool| self.changes_something(tool));
+        plan.root.visit(&mut |step| {
+            changes |= match &step.kind {
+                StepKind::Leaf(Leaf::Http(_)) => !step.kind.is_read_only(),
+                StepKind::Leaf(Leaf::Call(call)) => self.function_changes(&call.function),
+                _ => false,
+            };
+        });
+        WorkflowRisk { reads_text: self.find_untrusted_text(plan).is_some(), changes }
+    }
+
+    /// A source of untrusted text for the models of a plan: a step or a tool. A question to the user does not.
+    fn find_untrusted_text(&self, plan: &Plan) -> Option<String> {
+        let mut found = None;
+        plan.root.visit(&mut |step| {
+            let origin = match &step.kind {
+                StepKind::Leaf(Leaf::Http(_)) => Some("a reply to a request".to_owned()),
+                StepKind::Leaf(Leaf::Scrape(_)) => Some("a web page".to_owned()),
+                StepKind::Leaf(Leaf::Call(call)) if self.reads_text(&call.function) => Some(call.function.to_string()),
+                StepKind::Leaf(Leaf::Memory(memory)) if memory.operation == MemoryOperation::Get => {
+                    Some("the memory".to_owned())
+                }
+                StepKind::Leaf(Leaf::Block(block)) if !matches!(block.code, BlockCode::Prompt { .. }) => {
+                    Some("a block of code".to_owned())
+                }
+                _ => None,
+            };
+            found = found.take().or(origin);
+        });
+        found.or_else(|| {
+            let tools = collect_tools(plan);
+            let reading = tools.iter().find(|tool| match &tool.effect {
+                ToolEffect::Function(id) => self.reads_text(id),
+                ToolEffect::Http(_) => true,
+                ToolEffect::Flow(id) => self.workflows.get(&**id).is_some_and(|risk| risk.reads_text),
+                ToolEffect::Client => false,
+            });
+            reading.map(|tool| tool_name(tool))
+        })
+    }
+
+    /// Whether the result of a function contains text of strangers.
+    fn reads_text(&self, id: &str) -> bool {
+        find_built_in_risk(id).is_some_and(|risk| risk.reads_strangers)
+            || self.config.functions.get(id).is_some_and(|function| function.url.is_some())
+            || find_server(self.config, id).is_some()
+    }
+
+    /// Whether a call of a tool changes something without asking a person, as far as definitions and the configuration
+    /// state.
+    fn changes_something(&self, tool: &AgentTool) -> bool {
+        let changes = match &tool.effect {
+            ToolEffect::Function(id) => self.function_changes(id),
+            ToolEffect::Http(_) => true,
+            ToolEffect::Flow(id) => self.workflows.get(&**id).is_some_and(|risk| risk.changes),
+            ToolEffect::Client => false,
+        };
+        changes && !tool.needs_approval
+    }
+
+    /// Whether a call of a function changes something. A function that may be called again after a crash is expected to do
+    /// no harm.
+    fn function_changes(&self, id: &str) -> bool {
+        if let Some(function) = self.config.functions.get(id) {
+            return function.effect != Some(EffectClass::AtLeastOnce) && !is_read(function);
+        }
+        match find_server(self.config, id) {
+            Some((server, name)) => {
+                server.effects.get(name).or(server.effect.as_ref()) != Some(&EffectClass::AtLeastOnce)
+            }
+            None => find_built_in_risk(id).is_some_and(|risk| risk.changes),
+        }
+    }
 }
 
 fn warn_about(source: &LoadedDefinition, tool: &str, origin: &str) -> Diagnostic {
@@ -66,56 +171,6 @@ fn collect_tools(plan: &Plan) -> Vec<&AgentTool> {
         _ => {}
     });
     tools
-}
-
-/// A source of untrusted text for the models of a plan: a step or a tool. A question to the user does not.
-fn find_untrusted_text(config: &Config, plan: &Plan, tools: &[&AgentTool]) -> Option<String> {
-    let mut found = None;
-    plan.root.visit(&mut |step| {
-        let origin = match &step.kind {
-            StepKind::Leaf(Leaf::Http(_)) => Some("a reply to a request".to_owned()),
-            StepKind::Leaf(Leaf::Scrape(_)) => Some("a web page".to_owned()),
-            StepKind::Leaf(Leaf::Call(call)) if reads_text(config, &call.function) => Some(call.function.to_string()),
-            StepKind::Leaf(Leaf::Memory(memory)) if memory.operation == MemoryOperation::Get => {
-                Some("the memory".to_owned())
-            }
-            StepKind::Leaf(Leaf::Block(block)) if !matches!(block.code, BlockCode::Prompt { .. }) => {
-                Some("a block of code".to_owned())
-            }
-            _ => None,
-        };
-        found = found.take().or(origin);
-    });
-    let reading = tools.iter().find(|tool| match &tool.effect {
-        ToolEffect::Function(id) => reads_text(config, id),
-        ToolEffect::Http(_) => true,
-        ToolEffect::Flow(_) | ToolEffect::Client => false,
-    });
-    found.or_else(|| reading.map(|tool| tool_name(tool)))
-}
-
-/// Whether the result of a function contains text of strangers.
-fn reads_text(config: &Config, id: &str) -> bool {
-    find_built_in_risk(id).is_some_and(|risk| risk.reads_strangers)
-        || config.functions.get(id).is_some_and(|function| function.url.is_some())
-        || find_server(config, id).is_some()
-}
-
-/// Whether a call of a tool changes something, as far as the configuration states. A function that may be called again
-/// after a crash is expected to do no harm.
-fn changes_something(config: &Config, tool: &AgentTool) -> bool {
-    let id = match &tool.effect {
-        ToolEffect::Function(id) => id,
-        ToolEffect::Http(_) => return true,
-        ToolEffect::Flow(_) | ToolEffect::Client => return false,
-    };
-    if let Some(function) = config.functions.get(&**id) {
-        return function.effect != Some(EffectClass::AtLeastOnce) && !is_read(function);
-    }
-    match find_server(config, id) {
-        Some((server, name)) => server.effects.get(name).or(server.effect.as_ref()) != Some(&EffectClass::AtLeastOnce),
-        None => find_built_in_risk(id).is_some_and(|risk| risk.changes),
-    }
 }
 
 fn is_read(function: &FunctionSettings) -> bool {
@@ -184,6 +239,39 @@ mod tests {
             [&["shop::find"], &["shop::find", "shop::cancel"], &["tool::web_fetch", "desk::list"], &["notify::push"]];
         for tools in safe {
             assert_eq!(check_tools(&format!("{tools:?}")), Vec::<String>::new(), "{tools:?}");
+        }
+    }
+
+    #[test]
+    fn a_workflow_that_changes_something_is_a_tool_that_does() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).expect("written");
+        let request = |method: &str| {
+            format!(
+                r#"{{"name": "{method} it", "steps": [{{"type": "apiCall",
+                    "config": {{"url": "https://shop.example/", "method": "{method}"}}}}]}}"#
+            )
+        };
+        write("flowloom.toml", "");
+        write("read.json", &request("GET"));
+        write("order.json", &request("POST"));
+        write("off.json", &request("DELETE").replacen('{', r#"{"active": false, "#, 1));
+        let file = folder.path().join("flowloom.toml");
+        let config = Config::load(Overrides { file: Some(file), ..Overrides::default() }).expect("the configuration");
+        for (settings, expected) in [
+            (r#""tools": ["read", "order"]"#, Some("calling post_it")),
+            (r#""maxToolCalls": 3"#, Some("calling post_it")),
+            (r#""tools": ["read", "order"], "needsApproval": ["order"]"#, None),
+            (r#""tools": ["read"]"#, None),
+        ] {
+            write("clerk.json", &format!("{{\"systemPrompt\": \"x\", {settings}}}"));
+            let loader = Loader::new(&config);
+            let mut source = loader.compile(&folder.path().join("clerk.json"));
+            source.add_check_warnings(&loader);
+            let found = source.compiled.diagnostics.iter().filter(|found| found.code == Code::UntrustedTool);
+            let found: Vec<&str> = found.map(|found| found.message.as_str()).collect();
+            assert_eq!(found.len(), usize::from(expected.is_some()), "{settings}: {found:?}");
+            assert!(expected.is_none_or(|expected| found[0].contains(expected)), "{settings}: {found:?}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Definitions: read from files or from the store, compiled, listed, and recorded as bundles.
 
+mod agent_folder;
 mod agents_above;
 pub mod alone;
 pub mod bundle;

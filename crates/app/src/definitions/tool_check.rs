@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::path::Path;
-use std::sync::Arc;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span, find_similar_name};
@@ -11,12 +10,10 @@ use flowloom_core::plan::{Composite, Plan, StepKind};
 use flowloom_formats::{agent, graph};
 use flowloom_store::{DATABASE_FILE, DefinitionKind, Store};
 
+use super::agent_folder::{FolderWorkflow, read_workflows};
 use super::bundle::AvailableTools;
-use super::folder;
 use super::source::{LoadedDefinition, Loader};
 use crate::config::Config;
-use crate::folders::name_parent;
-use crate::tools::descriptor::ToolDescriptor;
 use crate::wiring::build_default_models;
 
 impl LoadedDefinition {
@@ -24,27 +21,29 @@ impl LoadedDefinition {
     /// of an agent.
     pub fn add_check_warnings(&mut self, loader: &Loader<'_>) {
         self.add_function_errors(loader.config);
-        let warnings = check_tools(loader, self);
-        self.compiled.diagnostics.extend(warnings);
         self.add_secret_warnings(loader.config, None);
-        self.add_injection_warnings(loader.config);
+        match self.compiled.format == Some(agent::FORMAT) {
+            true => self.add_agent_warnings(loader),
+            false => self.add_injection_warnings(loader.config),
+        }
         let models = build_default_models(loader.config);
         if let Some(worst) = self.bound_worst_case(loader.config, &models) {
             self.warn_about_cost(loader.config, &worst);
         }
         self.warn_about_models(&models);
     }
+
+    fn add_agent_warnings(&mut self, loader: &Loader<'_>) {
+        let workflows = read_workflows(loader, Path::new(self.name()));
+        let warnings = check_tools(loader, self, &workflows);
+        self.compiled.diagnostics.extend(warnings);
+        self.add_agent_injection_warnings(loader, &workflows);
+    }
 }
 
-fn check_tools(loader: &Loader<'_>, source: &LoadedDefinition) -> Vec<Diagnostic> {
-    if source.compiled.format != Some(agent::FORMAT) {
-        return Vec::new();
-    }
+fn check_tools(loader: &Loader<'_>, source: &LoadedDefinition, workflows: &[FolderWorkflow]) -> Vec<Diagnostic> {
     let named = find_named_tools(loader, source);
-    if named.is_empty() {
-        return Vec::new();
-    }
-    let known = list_workflow_names(loader, Path::new(source.name()));
+    let known = list_names(workflows);
     let is_known = |name: &str| {
         let plain = name.strip_prefix("@@").unwrap_or(name);
         [Some(plain), plain.strip_prefix("flow_")].into_iter().flatten().any(|name| known.iter().any(|one| one == name))
@@ -120,21 +119,9 @@ fn list_tool_names(plan: &Plan) -> HashSet<String> {
     names
 }
 
-/// The ids and the tool names of the other definitions in the folder of a file.
-fn list_workflow_names(loader: &Loader<'_>, file: &Path) -> Vec<String> {
-    let root = name_parent(file);
-    let loader = Loader { format: None, ..*loader };
-    let mut names = Vec::new();
-    for path in folder::list_files(root).iter().filter(|path| path.file_name() != file.file_name()) {
-        let compiled = loader.compile(path).compiled;
-        let id = folder::find_definition_id(compiled.plan.as_ref(), root, path);
-        match compiled.plan {
-            Some(plan) => names.push(ToolDescriptor::new(&id, Arc::new(plan)).declaration.name),
-            // One with errors is a workflow all the same, and its problems are reported where it is.
-            None if compiled.format.is_some() => {}
-            None => continue,
-        }
-        names.push(id);
-    }
-    names
+/// The ids and the tool names of workflows.
+fn list_names(workflows: &[FolderWorkflow]) -> Vec<String> {
+    let tools = workflows.iter().filter_map(|workflow| workflow.tool.as_ref());
+    let names = tools.map(|tool| tool.declaration.name.clone());
+    workflows.iter().map(|workflow| workflow.id.clone()).chain(names).collect()
 }

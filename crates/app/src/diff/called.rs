@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flowloom_core::plan::{Plan, list_called_functions};
+use flowloom_formats::flow;
 use serde::Serialize;
 
 use super::definitions::{DefinitionDiff, compare_plans};
@@ -21,6 +22,8 @@ pub struct ComparedDefinition {
     pub plan: Plan,
     /// Its file.
     pub file: String,
+    /// Whether agents may call it, if its format has a switch for that.
+    pub(super) is_active: Option<bool>,
     /// The workflows by the function that runs them; `None` for a function that runs none.
     called: BTreeMap<Arc<str>, Option<CalledPlan>>,
 }
@@ -81,7 +84,9 @@ impl ComparedDefinition {
     fn new(plan: Plan, bundle: &Bundle) -> ComparedDefinition {
         let mut called = BTreeMap::new();
         add_called(&plan, bundle, &mut called);
-        ComparedDefinition { plan, file: bundle.entry.clone(), called }
+        let text = bundle.files.get(&bundle.entry).filter(|_| plan.format == flow::FORMAT);
+        let is_active = text.map(|text| flow::is_text_active(text));
+        ComparedDefinition { plan, file: bundle.entry.clone(), is_active, called }
     }
 }
 

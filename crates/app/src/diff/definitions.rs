@@ -52,8 +52,12 @@ pub struct StepChange {
 /// Compares two definitions, with the workflows that their functions run.
 pub fn compare_definitions(a: &ComparedDefinition, b: &ComparedDefinition) -> DefinitionDiff {
     let workflows = compare_called(a, b);
-    let diff = compare_plans(&a.plan, &b.plan);
-    DefinitionDiff { same: diff.same && workflows.is_empty(), workflows, ..diff }
+    let mut diff = compare_plans(&a.plan, &b.plan);
+    if let (Some(before), Some(after)) = (a.is_active, b.is_active) {
+        let text = |is_active: bool| Some(is_active.to_string());
+        diff.fields.extend(FieldChange::between("active", text(before), text(after)));
+    }
+    DefinitionDiff { same: diff.same && diff.fields.is_empty() && workflows.is_empty(), workflows, ..diff }
 }
 
 /// Compares two definitions whose functions are the same.

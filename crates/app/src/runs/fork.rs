@@ -24,7 +24,7 @@ use super::start::{PreparedDefinition, StartRun, StartedRun};
 use crate::definitions::bundle::{Bundle, compile_changed_bundle};
 use crate::definitions::edit::StepEdit;
 use crate::error::AppError;
-use crate::models::split_model_choice;
+use crate::models::{check_model_choice, split_model_choice};
 use crate::runs::stored::{LoadedRun, StoredRuns};
 
 /// The changes of a fork.
@@ -228,6 +228,7 @@ fn change_bundle(from: &LoadedRun, changes: &ForkChanges, inherited: &[SetVariab
         bundle = bundle.edit_step(&plan, edit).map_err(ForkError::from)?;
     }
     for model in &changes.models {
+        check_model_choice(model).map_err(ForkError::from)?;
         let (alias, target) = split_model_choice(model);
         if changes.tenant.is_some() && is_file_model(target) {
             return Err(ForkError::FileModel(target.to_owned()).into());

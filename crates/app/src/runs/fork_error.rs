@@ -6,6 +6,7 @@ use flowloom_core::path::Path;
 
 use crate::definitions::edit_error::EditError;
 use crate::listing::list_first;
+use crate::models::InvalidModelChoice;
 
 /// Number of paths that an error lists.
 const MAX_LISTED_PATHS: usize = 5;
@@ -83,6 +84,9 @@ pub enum ForkError {
     /// A tenant names a model that is a file.
     #[error("the model {0} is a file of the server, which only its operator can choose")]
     FileModel(String),
+    /// A text is no choice of a model.
+    #[error(transparent)]
+    InvalidModel(#[from] InvalidModelChoice),
     /// A step cannot be edited.
     #[error(transparent)]
     Edit(#[from] EditError),
@@ -119,6 +123,7 @@ impl ForkError {
             | ForkError::UnknownInput { .. }
             | ForkError::OutsideVariable { .. }
             | ForkError::ConversationInput(_)
+            | ForkError::InvalidModel(_)
             | ForkError::Edit(_) => Code::UsageInvalid,
         }
     }

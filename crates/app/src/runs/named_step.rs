@@ -1,5 +1,7 @@
 //! The step of a run that a person names, to repeat it.
 
+use std::collections::BTreeSet;
+
 use flowloom_core::path::Path;
 use flowloom_core::plan::Plan;
 use flowloom_core::state::RunState;
@@ -20,7 +22,8 @@ const CHILD_RUN_SEGMENT: &str = "/run~1/";
 /// The step of a run that a fork of it begins at.
 pub(super) fn find_named_step(runs: &StoredRuns, from: &LoadedRun, text: &str) -> Result<Path, AppError> {
     let state = from.state();
-    let paths: Vec<&Path> = state.steps().iter().map(|step| &step.path).collect();
+    let all = list_paths(&state);
+    let paths: Vec<&Path> = all.iter().collect();
     let wanted = parse_step_path(text).unwrap_or_else(Path::root);
     let path = find_path(&paths, wanted.as_str()).cloned().unwrap_or_else(|| wanted.clone());
     let error = match find_performed_step(&state, &path) {
@@ -29,11 +32,23 @@ pub(super) fn find_named_step(runs: &StoredRuns, from: &LoadedRun, text: &str) -
     };
     check_own_step(runs, from, &wanted, ["fork", "at"])?;
     match list_repetitions(&paths, &wanted).as_slice() {
-        [] if is_in_plan(&from.plan, &path) => Err(ForkError::NotRunYet(path.to_string()).into()),
+        [] if !state.status.is_final() && is_in_plan(&from.plan, &path) => {
+            Err(ForkError::NotRunYet(path.to_string()).into())
+        }
         [] => Err(error.into()),
         [only] => Ok(find_performed_step(&state, only)?),
         several => Err(ForkError::AmbiguousStep { name: wanted.to_string(), paths: several.to_vec() }.into()),
     }
+}
+
+/// The paths of the steps of a run, and of what contains them: loops, conditions, and their iterations.
+fn list_paths(state: &RunState) -> BTreeSet<Path> {
+    let mut paths = BTreeSet::new();
+    for step in state.steps() {
+        paths.extend(step.path.ancestors().filter(|above| *above != "/").filter_map(Path::parse));
+        paths.insert(step.path.clone());
+    }
+    paths
 }
 
 /// Fails with [`NotOwnStep`] if a path is that of a step of a child run. `advice` has the command that can be given for that

@@ -145,7 +145,7 @@ impl LoadedRun {
     }
 
     /// The bundle that its plan is compiled from.
-    pub(crate) fn bundle(&self) -> &Bundle {
+    pub fn bundle(&self) -> &Bundle {
         &self.ready.bundle
     }
 

@@ -4,8 +4,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use flowloom_formats::flow;
-
 use crate::definitions::bundle::{AvailableTools, WorkflowTool, WorkflowTools};
 use crate::definitions::catalog::{Catalog, CatalogEntry};
 use crate::definitions::catalog_parts::CatalogParts;
@@ -52,12 +50,7 @@ async fn build_tool(
     else {
         return Ok(None);
     };
-    // Flows are declared to agents in the form of their original system.
-    let declaration = match definition.format {
-        flow::FORMAT => flow::flow_tool(&prepared.plan, &definition.id),
-        _ => descriptor.declaration,
-    };
-    Ok(Some(WorkflowTool { declaration, bundle: prepared.parse_bundle()? }))
+    Ok(Some(WorkflowTool { declaration: descriptor.declare_for_agents(), bundle: prepared.parse_bundle()? }))
 }
 
 /// Recompiles an agent with the workflows in its folder and the user's stored ones as tools. Other definitions are

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use flowloom_core::json::parse_value;
 use flowloom_formats::flow;
 
 use super::descriptor::ToolDescriptor;
@@ -38,5 +37,5 @@ fn is_active(catalog: &Catalog, definition: &CatalogEntry) -> Result<bool, AppEr
         return Ok(true);
     }
     let content = catalog.read_content(definition)?;
-    Ok(parse_value(content.entry_text()).is_ok_and(|stored| flow::is_active(&stored)))
+    Ok(flow::is_text_active(content.entry_text()))
 }

@@ -73,6 +73,14 @@ impl ToolDescriptor {
         ToolDescriptor { workflow: id.to_owned(), declaration, plan }
     }
 
+    /// The declaration for the agents of the folder: that of a flow has the form of its original system.
+    pub(crate) fn declare_for_agents(&self) -> ToolDeclaration {
+        match self.plan.format {
+            flow::FORMAT => flow::flow_tool(&self.plan, &self.workflow),
+            _ => self.declaration.clone(),
+        }
+    }
+
     /// Converts the arguments of a call to the inputs of a run. Fails with `InputInvalid` if they violate the
     /// parameters.
     pub fn to_inputs(&self, arguments: &Value) -> Result<Value, StepFailure> {

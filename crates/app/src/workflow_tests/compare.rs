@@ -88,7 +88,8 @@ fn find_unused(step: &TestStep, sent: &[SentRequest]) -> TestProblem {
     TestProblem::new(&step.path, message)
 }
 
-fn find_difference(step: &TestStep, sent: &SentRequest, secrets: &RequestSecrets) -> Option<TestProblem> {
+/// How a request differs from that of the test; `None` if it does not.
+pub(super) fn find_difference(step: &TestStep, sent: &SentRequest, secrets: &RequestSecrets) -> Option<TestProblem> {
     let expected = &secrets.mask_request(step.request.clone()?);
     let mut found = secrets.mask_request(request_to_test_json(&sent.request));
     if let (Some(found), Some(expected)) = (found.as_object_mut(), expected.as_object())

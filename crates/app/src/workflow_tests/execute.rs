@@ -31,7 +31,7 @@ use super::judge::{ask_judge, list_questions};
 use super::offline::OfflineEffects;
 use super::outcome::{TestOutcome, TestProblem};
 use super::request_secrets::RequestSecrets;
-use super::responses::{list_script_values, list_step_responses};
+use super::responses::{LiveMatch, list_script_values, list_step_responses};
 use super::test_runs::{RunPlace, TestRun, TestRuns};
 use crate::config::Config;
 use crate::definitions::catalog::Catalog;
@@ -108,13 +108,14 @@ impl<'a> TestRunner<'a> {
         let mut test = TestFile::read(file)?;
         let (plan, bundle) = self.compile_definition(file, &test).await?;
         let models = self.build_models(&test);
-        let offline = OfflineEffects::new(models, self.live.is_some(), &test, self.code.clone(), bundle);
+        let live: Option<LiveMatch> = self.live.as_ref().map(|_| self.list_configured_secrets().into());
+        let offline = OfflineEffects::new(models, live.clone(), &test, self.code.clone(), bundle);
         let offline = Arc::new(offline);
         let engine = Engine::new(offline.clone().into_effects(), Arc::new(MemoryJournal::new()));
         let name = test.name.clone().unwrap_or_else(|| plan.name.clone());
         let (run, collected) = match engine.start_with_responses(
             self.start_options(&plan, &test),
-            list_step_responses(&test.steps, &RunPlace::default(), self.live.is_some()),
+            list_step_responses(&test.steps, &RunPlace::default(), live.as_ref()),
             list_script_values(&test.expressions, &RunPlace::default()),
         ) {
             Ok(started) => started,

@@ -29,7 +29,7 @@ use parking_lot::Mutex;
 
 use super::compare::request_to_test_json;
 use super::file::{StepAttempt, TestExpression, TestFile, TestStep};
-use super::responses::{list_script_values, list_step_responses};
+use super::responses::{LiveMatch, list_script_values, list_step_responses};
 use super::test_clock::TestClock;
 use super::test_runs::{RunPlace, TestRun};
 use crate::definitions::bundle::{Bundle, compile_bundle};
@@ -41,8 +41,8 @@ const PLACEHOLDER_MODEL: &str = "scripted:test";
 /// The input of a test in addition to the responses of its steps.
 struct GivenEffects {
     models: Models,
-    /// Whether models are asked where the test has no answer.
-    is_live: bool,
+    /// How responses are matched if models are asked where the test has none; `None` if none is asked.
+    live: Option<LiveMatch>,
     /// Steps that run a block.
     blocks: HashMap<StepAttempt, TestStep>,
     /// Failures of steps. What follows them is decided as in a run.
@@ -70,7 +70,7 @@ impl OfflineEffects {
     /// The input of the outermost run of a test.
     pub(super) fn new(
         models: Models,
-        is_live: bool,
+        live: Option<LiveMatch>,
         test: &TestFile,
         code: Arc<dyn CodeRunner>,
         bundle: Option<Bundle>,
@@ -80,8 +80,8 @@ impl OfflineEffects {
         let failures = test.steps.iter().filter(|step| is_undecided_failure(step));
         let failures = failures.filter_map(|step| Some((step.to_attempt(), step.error.clone()?))).collect();
         let given = GivenEffects {
-            models: models.with_answers(test.answers.clone(), is_live),
-            is_live,
+            models: models.with_answers(test.answers.clone(), live.is_some()),
+            live,
             blocks,
             failures,
             steps: if bundle.is_some() { test.steps.clone() } else { Vec::new() },
@@ -96,7 +96,7 @@ impl OfflineEffects {
     pub(super) fn only_models(models: Models, code: Arc<dyn CodeRunner>) -> OfflineEffects {
         let given = GivenEffects {
             models,
-            is_live: true,
+            live: Some(Arc::new([])),
             blocks: HashMap::new(),
             failures: HashMap::new(),
             steps: Vec::new(),
@@ -109,7 +109,7 @@ impl OfflineEffects {
 
     /// The effects of the run.
     pub(super) fn into_effects(self: Arc<OfflineEffects>) -> Effects {
-        let clock: Arc<dyn Clock> = match self.given.is_live {
+        let clock: Arc<dyn Clock> = match self.given.live.is_some() {
             true => Arc::new(SystemClock),
             false => Arc::new(self.clock.clone()),
         };
@@ -185,10 +185,10 @@ impl OfflineEffects {
             depth: context.depth + 1,
             agent: context.agent.as_deref().map(str::to_owned),
             // The clock of a test jumps from one wait to the next.
-            limits: Limits { time_ms: limits.time_ms.filter(|_| given.is_live), ..limits },
+            limits: Limits { time_ms: limits.time_ms.filter(|_| given.live.is_some()), ..limits },
             ..StartOptions::new(plan.clone(), Hash::of_bytes(b"test"), inputs, &*context.user)
         };
-        let responses = list_step_responses(&given.steps, &place, given.is_live);
+        let responses = list_step_responses(&given.steps, &place, given.live.as_ref());
         let scripts = list_script_values(&given.expressions, &place);
         let running = self.clock.start_child_run();
         let child = OfflineEffects { given, place: place.clone(), clock: running.new_clock(), bundle: Some(bundle) };
@@ -224,7 +224,7 @@ pub(super) fn is_undecided_failure(step: &TestStep) -> bool {
 
 impl Model for OfflineEffects {
     fn resolve(&self, named: Option<&str>) -> Result<String, StepFailure> {
-        match self.given.is_live {
+        match self.given.live.is_some() {
             true => self.given.models.resolve(named),
             false => match self.given.models.choose_model(named) {
                 Err(ResolveError::NoModelChosen) => Ok(PLACEHOLDER_MODEL.to_owned()),
@@ -234,7 +234,7 @@ impl Model for OfflineEffects {
     }
 
     fn find_model_name(&self, named: Option<&str>) -> Result<String, StepFailure> {
-        if self.given.is_live { self.given.models.find_model_name(named) } else { self.resolve(named) }
+        if self.given.live.is_some() { self.given.models.find_model_name(named) } else { self.resolve(named) }
     }
 
     fn generate_reply<'a>(

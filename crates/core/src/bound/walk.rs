@@ -265,7 +265,7 @@ impl Walk<'_> {
                 members.iter().map(|member| self.bound_child(member, place)).fold(Bound::default(), Bound::beside)
             }
             Composite::Dag(dag) => self.bound_dag(dag, place),
-            Composite::Machine(machine) => self.bound_machine(step, machine, place),
+            Composite::Machine(machine) => self.bound_machine(machine, place),
             Composite::Loop(looped) => self.bound_loop(step, looped, place),
             Composite::Branch { arms, otherwise } => {
                 let steps = arms.iter().map(|(_, step)| step).chain(otherwise.as_deref());
@@ -325,7 +325,7 @@ impl Walk<'_> {
         Bound { chain_ms, ..bounds.into_iter().fold(Bound::default(), Bound::beside) }
     }
 
-    fn bound_machine(&mut self, step: &Step, machine: &Machine, place: &StepLocation) -> Bound {
+    fn bound_machine(&mut self, machine: &Machine, place: &StepLocation) -> Bound {
         // A visit may use what any other visit has written.
         machine.nodes.iter().for_each(|node| self.note_writes(node));
         let nodes = machine.nodes.iter().map(|node| self.bound_child(node, place));
@@ -333,7 +333,10 @@ impl Walk<'_> {
         let times = match machine.resets.is_empty() {
             true => Count::from(machine.max_visits),
             false => {
-                self.report(step, place, "everything: each reply of a person starts the count of visits again");
+                let reason = "everything: each reply of a person to this step starts the count of visits again";
+                for node in machine.resets.iter().filter_map(|index| machine.nodes.get(*index)) {
+                    self.report(node, &place.child_place(node), reason);
+                }
                 Count::UNBOUNDED
             }
         };

@@ -27,6 +27,9 @@ pub(crate) enum BlocksCommand {
         folder: PathBuf,
         /// Ids of the blocks [default: all stored blocks]
         ids: Vec<String>,
+        /// Replace files that have other contents
+        #[arg(long)]
+        force: bool,
     },
     /// Import blocks from files or folders, all or none
     Import {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use flowloom_app::models::check_model_choice;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum EvalCommand {
@@ -16,7 +17,7 @@ pub(crate) struct EvalAuthorArgs {
     #[arg(value_name = "TASK")]
     pub(crate) tasks: Vec<String>,
     /// Model for planning and for the blocks (p:m), or a model alias (name=p:m, *=p:m)
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", value_parser = check_model_choice)]
     pub(crate) model: Vec<String>,
     /// Call no model: replay the recorded conversations of five tasks
     #[arg(long, conflicts_with = "model")]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use flowloom_app::models::check_model_choice;
 
 use super::OutputArgs;
 
@@ -24,7 +25,7 @@ pub(crate) struct ForkArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) definition: Option<PathBuf>,
     /// Default model, or `NAME=MODEL` for the steps that name NAME
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", value_parser = check_model_choice)]
     pub(crate) model: Vec<String>,
     /// Limits instead of those of the run: `tokens=N,usd=N,steps=N,time=30s`, each of them optional; what is reused
     /// does not count

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use flowloom_app::models::check_model_choice;
 use flowloom_app::user_names::check_user_name;
 
 use super::format_names::FormatParser;
@@ -24,7 +25,7 @@ pub(crate) struct NewArgs {
     #[arg(long, value_name = "FORMAT", value_parser = FormatParser, hide_possible_values = true)]
     pub(crate) into: Option<String>,
     /// Model for planning and for the blocks (p:m), or a model alias (name=p:m, *=p:m)
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", value_parser = check_model_choice)]
     pub(crate) model: Vec<String>,
     /// User whose blocks are available
     #[arg(long, value_name = "ID", default_value = flowloom_store::SHARED_USER, value_parser = check_user_name)]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use flowloom_app::models::check_model_choice;
 
 use super::format_names::FormatParser;
 
@@ -17,7 +18,7 @@ pub(crate) struct PlanArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
     /// Default model, or `NAME=MODEL` for the steps that name NAME
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", value_parser = check_model_choice)]
     pub(crate) model: Vec<String>,
     /// Exit with 5 if the worst case exceeds a maximum: `usd=0.10`, `tokens=`, `calls=`, `requests=`, `writes=` or `time=`
     #[arg(long, value_name = "NAME=NUMBER", value_delimiter = ',')]

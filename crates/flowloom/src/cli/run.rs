@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use flowloom_app::models::check_model_choice;
 use flowloom_app::user_names::check_user_name;
 
 use super::ReportStyle;
@@ -29,7 +30,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
     /// Model of steps that do not set one (p:m), or a model alias (name=p:m, *=p:m)
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", value_parser = check_model_choice)]
     pub(crate) model: Vec<String>,
     /// Agent to run as, with the tools granted in [agents.ID]
     #[arg(long, value_name = "ID")]

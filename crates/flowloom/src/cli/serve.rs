@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use flowloom_app::config::server::LogStyle;
+use flowloom_app::models::check_model_choice;
 use flowloom_app::user_names::check_user_name;
 
 /// Default address of a server.
@@ -30,7 +31,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub(crate) max_runs: usize,
     /// Model of steps that do not set one (p:m), or a model alias (name=p:m, *=p:m)
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", value_parser = check_model_choice)]
     pub(crate) model: Vec<String>,
     /// Also continue interrupted runs that were started under another configuration of the project
     #[arg(long)]
@@ -61,7 +62,7 @@ pub(crate) struct McpArgs {
     #[arg(default_value = ".")]
     pub(crate) folder: PathBuf,
     /// Model of steps that do not set one (p:m), or a model alias (name=p:m, *=p:m)
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", value_parser = check_model_choice)]
     pub(crate) model: Vec<String>,
     /// User that owns the runs
     #[arg(long, value_name = "ID", default_value = "local", value_parser = check_user_name)]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use flowloom_app::models::check_model_choice;
 use flowloom_app::user_names::check_user_name;
 
 #[derive(Debug, Args)]
@@ -34,7 +35,7 @@ pub(crate) struct TalkArgs {
     #[arg(long)]
     pub(crate) new: bool,
     /// Model of agents that do not set one (p:m), or a model alias (name=p:m, *=p:m)
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", value_parser = check_model_choice)]
     pub(crate) model: Vec<String>,
     /// User that owns the conversation
     #[arg(long, value_name = "ID", default_value = "local", value_parser = check_user_name)]

@@ -28,7 +28,10 @@ pub(crate) async fn manage_blocks(global: &Global, user: &str, command: BlocksCo
             Ok(0)
         }
         BlocksCommand::Find { words, limit } => find_blocks(global, &app, user, &words, limit as usize).await,
-        BlocksCommand::Export { folder, ids } => export_blocks(global, &app, user, &folder, &ids),
+        BlocksCommand::Export { folder, ids, force } => {
+            let blocks = list_exported(&app, user, &ids)?;
+            export_blocks(global, &blocks, &folder, force)
+        }
         BlocksCommand::Import { paths } => import_blocks(global, &app, user, &paths).await,
         BlocksCommand::Remove { id } => {
             app.blocks.remove_block(user, &id, DefinitionCondition::default(), &Actor::command_line()).await?;
@@ -57,22 +60,47 @@ fn find_block(app: &App, user: &str, id: &str) -> Result<Value, AppError> {
     app.blocks.find_block(user, id)?.ok_or_else(|| BlockError::NotFound(id.to_owned()).into())
 }
 
+/// The blocks with these ids; all stored ones if there are none.
+fn list_exported(app: &App, user: &str, ids: &[String]) -> Result<Vec<Value>, AppError> {
+    match ids {
+        [] => app.blocks.list_stored(user),
+        ids => ids.iter().map(|id| find_block(app, user, id)).collect(),
+    }
+}
+
 /// Writes blocks as files, in the layout that a pipeline in the parent folder finds.
-fn export_blocks(global: &Global, app: &App, user: &str, folder: &Path, ids: &[String]) -> CommandResult {
-    let blocks = match ids {
-        [] => app.blocks.list_stored(user)?,
-        ids => ids.iter().map(|id| find_block(app, user, id)).collect::<Result<_, _>>()?,
-    };
+fn export_blocks(global: &Global, blocks: &[Value], folder: &Path, is_forced: bool) -> CommandResult {
     let failed = |error| CommandError::new(Code::FileFailed, format!("{}: {error}", folder.display()));
     project_files::create_folder(folder).map_err(failed)?;
+    let file_of = |block: &Value| folder.join(format!("{}.json", id_of(block)));
+    let texts = blocks.iter().map(|block| (file_of(block), format!("{}\n", summary::to_indented_json(block))));
+    let texts: Vec<(PathBuf, String)> = texts.collect();
+    if !is_forced {
+        check_unchanged(&texts)?;
+    }
     let mut files = Vec::new();
-    for block in &blocks {
-        let file = folder.join(format!("{}.json", id_of(block)));
-        project_files::write_file(&file, format!("{}\n", summary::to_indented_json(block))).map_err(failed)?;
+    for (file, text) in texts {
+        project_files::write_file(&file, text).map_err(failed)?;
         files.push(file.display().to_string());
     }
     super::results::print_result(global, json!({"files": files}), &files.join("\n"));
     Ok(0)
+}
+
+/// Fails if a file has other contents than those that would be written; nothing is lost unless the user wants that.
+fn check_unchanged(texts: &[(PathBuf, String)]) -> Result<(), CommandError> {
+    let has_changed = |(file, text): &&(PathBuf, String)| std::fs::read(file).is_ok_and(|old| old != text.as_bytes());
+    let changed: Vec<String> = texts.iter().filter(has_changed).map(|(file, _)| file.display().to_string()).collect();
+    match changed.is_empty() {
+        true => Ok(()),
+        false => {
+            let rest = match changed.len() {
+                1 => "differs from its block; use --force to replace it",
+                _ => "differ from their blocks; use --force to replace them",
+            };
+            Err(CommandError::usage(format!("{} {rest}", changed.join(", "))))
+        }
+    }
 }
 
 /// Stores the blocks of files or folders.

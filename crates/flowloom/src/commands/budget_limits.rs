@@ -23,10 +23,11 @@ fn find_budget_limit(code: Code) -> Option<&'static str> {
     BUDGET_LIMITS.iter().find(|(limit, _)| *limit == code).map(|(_, name)| *name)
 }
 
-/// How a run that used up its budget continues; `None` for other runs. A retry would use the same budget, except for time, which
-/// begins again. `run` is its id, or `last`.
+/// How a run that used up its budget continues; `None` for other runs. A retry would have the same limit again. `run` is its id,
+/// or `last`.
 pub(super) fn describe_larger_budget(run: &str, state: &RunState) -> Option<String> {
-    let error = state.error.as_ref().filter(|_| state.status == Status::BudgetExceeded)?;
+    let is_used_up = matches!(state.status, Status::BudgetExceeded | Status::TimedOut);
+    let error = state.error.as_ref().filter(|_| is_used_up)?;
     let fork = format!("fork {run} --budget {}=…", find_budget_limit(error.code)?);
     Some(format!("a larger limit continues from the finished steps: {}", hint::command_line(&fork)))
 }

@@ -12,6 +12,7 @@ use flowloom_app::listing::count_noun;
 use flowloom_app::runs::fork::{ForkChanges, prepare_fork};
 use flowloom_app::runs::retry::parse_step_path;
 use flowloom_app::runs::start::StartRun;
+use flowloom_app::runs::stored::LoadedRun;
 use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_app::tools::agents;
 use flowloom_core::path::Path as StepPath;
@@ -41,10 +42,14 @@ pub(crate) async fn fork_run(global: &Global, arguments: ForkArgs) -> CommandRes
         None => None,
     };
     check_given_models(&app, &arguments.model)?;
+    let edits: Vec<StepEdit> = arguments.edit.iter().map(|text| parse_edit(text)).collect::<Result<_, _>>()?;
+    if definition.is_none() {
+        report_shared_edits(&from, &edits);
+    }
     let changes = ForkChanges {
         at: arguments.at,
         set: arguments.set.iter().map(|text| parse_setting(text)).collect::<Result<_, _>>()?,
-        edits: arguments.edit.iter().map(|text| parse_edit(text)).collect::<Result<_, _>>()?,
+        edits,
         definition,
         models: arguments.model,
         budget: arguments.budget,
@@ -86,6 +91,16 @@ async fn load_definition(
         Some(plan) => {
             let bundle = app.engines.build_bundle(source.name(), source.files(), plan.format);
             Ok(Ok(bundle.with_tools(source.available_tools())))
+        }
+    }
+}
+
+/// Reports the steps that change with an edited one, because they share its agent or its block.
+fn report_shared_edits(from: &LoadedRun, edits: &[StepEdit]) {
+    for edit in edits {
+        let shared = from.bundle().list_shared_steps(&from.plan, edit);
+        if !shared.is_empty() {
+            eprintln!("{} shares its {} with {}, which changes, too", edit.path, edit.field, shared.join(", "));
         }
     }
 }

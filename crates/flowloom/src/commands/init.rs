@@ -61,7 +61,8 @@ pub(crate) fn create_project(global: &Global, arguments: &InitArgs) -> CommandRe
     let existing: Vec<String> =
         files.iter().map(|(path, _)| folder.join(path)).filter(|path| path.exists()).map(display_path).collect();
     if !existing.is_empty() {
-        let message = format!("{} already exist; nothing was changed", existing.join(", "));
+        let verb = if existing.len() == 1 { "exists" } else { "exist" };
+        let message = format!("{} already {verb}; nothing was changed", existing.join(", "));
         return Err(CommandError::usage(message));
     }
     for (path, content) in &files {
@@ -207,9 +208,9 @@ fn print_next_steps(global: &Global, folder: &Path, first: &Path, can_run: bool)
         eprintln!("  flowloom models pull          # the small model, once; or set default_model in {CONFIG_FILE}");
     }
     if !can_run {
-        eprintln!("  flowloom check {}", first.display());
+        eprintln!("  flowloom check {}", quote_argument(first));
     }
-    eprintln!("  flowloom run {}", first.display());
+    eprintln!("  flowloom run {}", quote_argument(first));
     eprintln!("  flowloom show last");
     Ok(())
 }

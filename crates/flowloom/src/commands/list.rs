@@ -9,7 +9,7 @@ use serde_json::json;
 use super::results::print_json;
 use crate::cli::Global;
 use crate::failure::{CommandError, CommandResult};
-use crate::hint;
+use crate::hint::{self, quote_argument};
 use crate::print::{print_wrapped, show_name, show_path};
 use crate::style::{Style, paint_text};
 use crate::terminal::measure::{count_columns, pad_columns};
@@ -41,7 +41,7 @@ pub(crate) fn list_workflows(global: &Global, folder: &Path) -> CommandResult {
         print_wrapped(&format!("{mark} {id}  {format:<8}  {}", show_path(&file.file)), 4);
     }
     if found.iter().any(|file| file.source.is_refused()) {
-        eprintln!("✗ has errors; to see them: flowloom check FILE");
+        eprintln!("✗ has errors; to see them: flowloom check {}", quote_argument(folder));
     }
     Ok(0)
 }

@@ -14,6 +14,7 @@ use flowloom_formats::pipeline::{self, BLOCKS_FOLDER, PIPELINE_FILE, built_in_bl
 use flowloom_formats::{format_part, format_source};
 
 use crate::failure::CommandError;
+use crate::hint::quote_argument;
 use crate::terminal::report::truncate_line;
 use crate::terminal::width::{stdout_columns, wrap_hanging};
 
@@ -163,7 +164,7 @@ pub(crate) fn print_summary(made: &Value, folder: &OutputFolder, written: &[Stri
     println!("\nDry run, without side effects:");
     made.get("tried").into_iter().flat_map(iter_nodes).for_each(|node| print_entry(&render_dry_run_result(node)));
     println!("\nWritten to {}: {}", folder.display_path().display(), written.join(", "));
-    println!("Run it: flowloom run {}", folder.display_path().display());
+    println!("Run it: flowloom run {}", quote_argument(&folder.display_path()));
 }
 
 fn iter_nodes(of: &Value) -> impl Iterator<Item = &Value> {

@@ -6,6 +6,7 @@ use flowloom_app::function_settings::check_functions;
 use flowloom_app::models::{ModelList, split_model_choice};
 use flowloom_app::used_models::{UsedModel, list_reached_models, list_used_models};
 use flowloom_app::wiring::build_default_models;
+use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::error::StepFailure;
 use flowloom_core::plan::Plan;
 use flowloom_runtime::effects::Model as _;
@@ -44,8 +45,24 @@ pub(super) fn check_given_models(app: &App, given: &[String]) -> Result<(), Comm
     given.iter().try_for_each(|model| Ok(models.resolve(Some(split_model_choice(model).1)).map(drop)?))
 }
 
+/// Reports where `--model` has no effect: aliases that no step names, and steps that name their own model.
+pub(super) fn report_unchanged_models(plan: &Plan, given: &[String]) {
+    report_unused_aliases(plan, given);
+    report_fixed_models(plan, given);
+}
+
+fn report_unused_aliases(plan: &Plan, given: &[String]) {
+    let named: Vec<String> = list_used_models(plan).into_iter().filter_map(|used| used.name).collect();
+    let aliases = given.iter().filter_map(|model| split_model_choice(model).0);
+    for alias in aliases.filter(|alias| *alias != "*" && !named.iter().any(|name| name == alias)) {
+        let similar = find_similar_name(alias, named.iter().map(String::as_str));
+        let meant = similar.map_or_else(String::new, |name| format!("; did you mean {name}?"));
+        eprintln!("no step of {} names the model {alias}{meant}", plan.name);
+    }
+}
+
 /// Reports which steps `--model` does not change, because they name their own model.
-pub(super) fn report_fixed_models(plan: &Plan, given: &[String]) {
+fn report_fixed_models(plan: &Plan, given: &[String]) {
     let Some(default) = given.iter().find(|model| !model.contains('=')) else { return };
     // Every name has an alias then.
     if given.iter().any(|model| model.starts_with("*=")) {

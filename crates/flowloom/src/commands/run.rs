@@ -8,7 +8,7 @@ use flowloom_app::blocks::PythonSyntax;
 use flowloom_app::config::Config;
 use flowloom_app::definitions::bundle::Bundle;
 use flowloom_app::definitions::error::DefinitionError;
-use flowloom_app::definitions::find::find_definition;
+use flowloom_app::definitions::find::{find_definition, name_workflow};
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_app::engines::App;
 use flowloom_app::models::split_model_choice;
@@ -24,7 +24,7 @@ use flowloom_runtime::RunOutcome;
 
 use super::dev::{WatchedFile, watch_file};
 use super::display::{OnInterrupt, RunDisplay, drive_watched};
-use super::plan_models::{check_needs, propose_better_model, report_fixed_models, uses_small_model};
+use super::plan_models::{check_needs, propose_better_model, report_unchanged_models, uses_small_model};
 use super::results::print_json;
 use super::send::DrivenRun;
 use crate::cli::{Global, RunArgs};
@@ -75,14 +75,17 @@ pub(super) async fn run_and_list_files(
     };
     let bundle = app.engines.build_bundle(source.name(), source.files(), plan.format);
     let bundle = Bundle { lenient: arguments.lenient, ..bundle }.with_tools(source.available_tools());
-    report_fixed_models(&plan, &arguments.model);
+    report_unchanged_models(&plan, &arguments.model);
     check_needs(&app, &bundle, &plan)?;
+    let id = name_workflow(&app.config, &file, Some(&plan));
     let workflow = app.engines.prepare_definition(Arc::new(plan), &bundle)?;
-    start_and_print(global, &app, arguments, &workflow, wanted).await
+    start_and_print(global, &app, arguments, &workflow, RunRequest { id, ..wanted }).await
 }
 
 /// The input of a run at its start.
 struct RunRequest {
+    /// The id under which the project has the workflow; `None` if it is not in the project.
+    id: Option<String>,
     inputs: Value,
     limits: Limits,
 }
@@ -104,7 +107,7 @@ fn read_request(
     }
     inputs::check_subject(plan, &inputs)?;
     inputs::check_required(plan, &inputs)?;
-    Ok(RunRequest { inputs, limits })
+    Ok(RunRequest { id: None, inputs, limits })
 }
 
 /// Runs a workflow that is stored in the data of the project. Fails with `missing` if there is none with this id.
@@ -124,9 +127,9 @@ async fn run_stored(global: &Global, config: Config, arguments: &RunArgs, missin
     if let Some(folder) = &arguments.out {
         result_files::create_folder(folder)?;
     }
-    report_fixed_models(&workflow.plan, &arguments.model);
+    report_unchanged_models(&workflow.plan, &arguments.model);
     check_needs(&app, &workflow.parse_bundle()?, &workflow.plan)?;
-    start_and_print(global, &app, arguments, &workflow, wanted).await
+    start_and_print(global, &app, arguments, &workflow, RunRequest { id: Some(id), ..wanted }).await
 }
 
 /// Starts a run, drives it, and prints its result.
@@ -137,11 +140,11 @@ async fn start_and_print(
     workflow: &PreparedDefinition,
     wanted: RunRequest,
 ) -> CommandResult {
-    let RunRequest { inputs, limits } = wanted;
+    let RunRequest { id, inputs, limits } = wanted;
     let is_first = !global.json && std::io::stderr().is_terminal() && app.store.list_runs(1)?.is_empty();
     let start = StartRun::new(workflow, inputs.clone(), &arguments.user, limits);
     let trigger = Some(TriggerKind::Terminal.to_trigger());
-    let start = StartRun { agent: arguments.agent.clone(), trigger, ..start }.start(&app.store)?;
+    let start = StartRun { workflow_id: id, agent: arguments.agent.clone(), trigger, ..start }.start(&app.store)?;
     let display = RunDisplay::new(global, app, &arguments.output);
     let outcome = display.drive_run(&workflow.plan, &inputs, start.run).await?;
     let driven = DrivenRun { plan: workflow.plan.clone(), outcome };

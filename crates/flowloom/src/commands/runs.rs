@@ -63,7 +63,7 @@ pub(crate) async fn list_runs(global: &Global, arguments: &RunsArgs) -> CommandR
             let RunsArgs { status, name, workflow, trigger, before, since, limit } = arguments;
             let options = [status, name, workflow, trigger, before, since];
             let is_filtered = *limit == 0 || options.iter().any(|option| option.is_some());
-            eprintln!("{}", if is_filtered { "no run fits" } else { "no runs yet; start one with flowloom run" });
+            eprintln!("{}", if is_filtered { "no runs match" } else { "no runs yet; start one with flowloom run" });
         }
         print_table(&rows);
     }

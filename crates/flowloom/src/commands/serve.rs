@@ -1,5 +1,6 @@
 //! `flowloom serve DIR`: serves the definitions of a folder over HTTP.
 
+use std::path::Path;
 use std::process::Command;
 
 use flowloom_app::config::Config;
@@ -16,9 +17,13 @@ use flowloom_server::{RunningServer, ServerOptions};
 use super::run::choose_models;
 use crate::cli::{Global, ServeArgs};
 use crate::failure::{CommandError, CommandResult};
-use crate::hint::quote_text;
+use crate::hint::{quote_argument, quote_text};
 use crate::style::{Style, paint_text};
 use crate::terminal::log;
+use crate::terminal::measure::pad_columns;
+
+/// Columns for the ids of workflows in the greeting.
+const ID_COLUMNS: usize = 32;
 
 /// Whether and how a server offers the studio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +59,7 @@ async fn serve_configured(
     if !arguments.folder.is_dir() {
         return Err(CommandError::usage(format!("{} is not a folder", arguments.folder.display())));
     }
+    let folder = arguments.folder.clone();
     let options = ServerOptions {
         folder: arguments.folder,
         bind: arguments.bind,
@@ -68,7 +74,7 @@ async fn serve_configured(
     let app = App::open(config)?;
     let serving = flowloom_server::serve_http(app, options).await?;
     if style == LogStyle::Text {
-        print_greeting(&serving)?;
+        print_greeting(&serving, &folder)?;
     }
     if studio != StudioUse::None && style == LogStyle::Text {
         eprintln!("Studio: http://{}/", serving.address());
@@ -88,19 +94,20 @@ async fn serve_configured(
 }
 
 /// Shows the served workflows, and how they are called.
-fn print_greeting(serving: &RunningServer) -> Result<(), AppError> {
+fn print_greeting(serving: &RunningServer, folder: &Path) -> Result<(), AppError> {
     let (address, public, definitions) = (serving.address(), serving.public_address(), serving.list_definitions()?);
     let count = definitions.iter().filter(|one| !one.is_refused).count();
     eprintln!("Serving {} at http://{address}", count_noun(count, "workflow"));
     for definition in &definitions {
         let mark = if definition.is_refused { paint_text(Style::Bad, "✗") } else { paint_text(Style::Good, "✓") };
-        eprintln!("  {mark} {:<32} {}", definition.id, definition.file_path().unwrap_or("(stored in the database)"));
+        let place = definition.file_path().unwrap_or("(stored in the database)");
+        eprintln!("  {mark} {} {place}", pad_columns(&definition.id, ID_COLUMNS));
         if let Some(reason) = find_first_error(&definition.problems) {
             eprintln!("      {reason}");
         }
     }
     if definitions.iter().any(|one| one.is_refused) {
-        eprintln!("✗ has errors and is not served; to see all of them: flowloom check FILE");
+        eprintln!("✗ has errors and is not served; to see all of them: flowloom check {}", quote_argument(folder));
     }
     if let Some(first) = definitions.iter().find(|one| !one.is_refused) {
         let key = if serving.is_open() { "" } else { " -H 'Authorization: Bearer fl_…'" };

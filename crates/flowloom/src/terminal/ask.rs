@@ -87,7 +87,10 @@ fn prompt_list(question: &str) -> Result<Value, CommandError> {
 
 fn resolve_text(line: String) -> Result<Value, CommandError> {
     match line.strip_prefix('@') {
-        Some(file) => Ok(inputs::read_text_file(Path::new(file))?.into()),
+        Some(file) => {
+            Ok(inputs::read_text_file(Path::new(file), "file", "after an @, the path of a text file is expected")?
+                .into())
+        }
         None => Ok(line.into()),
     }
 }

@@ -29,7 +29,7 @@ use crate::wording::ORIGINAL_WORDING;
 pub use check::describe_unused_inputs;
 pub(crate) use front_end::FRONT_END;
 pub(crate) use tool::tool_name_of_uuid;
-pub use tool::{ToolReply, flow_tool, is_active, tool_reply};
+pub use tool::{ToolReply, flow_tool, is_active, is_text_active, tool_reply};
 
 /// The text rules of a flow: unknown and null references stay as text; everything else is rendered as in JavaScript.
 pub const TEXT_RULES: TextRules = TextRules {

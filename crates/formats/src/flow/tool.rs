@@ -3,12 +3,14 @@
 
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::hash::Hash;
+use flowloom_core::json::parse_value;
 use flowloom_core::plan::{Inputs, Plan};
 use flowloom_core::render;
 use flowloom_core::state::RunState;
 use flowloom_core::value::{Map, Value};
 
 use super::present::summarize_run;
+use crate::jsonc::blank_comments;
 
 /// Maximum length of a tool name, in characters: the limit of model providers.
 const MAX_TOOL_NAME_CHARS: usize = 64;
@@ -68,6 +70,11 @@ pub(crate) fn tool_name_of_uuid(uuid: &str) -> String {
     let hash: String = Hash::of_bytes(uuid.as_bytes()).to_string().chars().take(NAME_HASH_CHARS).collect();
     let kept: String = clean.take(MAX_TOOL_NAME_CHARS - 1 - NAME_HASH_CHARS).collect();
     format!("{kept}_{hash}")
+}
+
+/// Whether the flow in a text is available to agents.
+pub fn is_text_active(text: &str) -> bool {
+    parse_value(&blank_comments(text)).is_ok_and(|stored| is_active(&stored))
 }
 
 /// Whether a stored flow is available to agents: everything but `false` counts as active.

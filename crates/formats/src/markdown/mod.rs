@@ -45,7 +45,7 @@ mod yaml;
 use std::sync::Arc;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Fix, Span};
+use flowloom_core::diagnostic::{Diagnostic, Fix, Span};
 use flowloom_core::expr::{Missing, TextRules};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::Key;
@@ -142,13 +142,27 @@ pub(crate) fn lay_out(file: &str, text: &str, problems: &mut Problems) -> Option
         problems.add_error(Code::TooComplex, Span::default(), message);
         return None;
     }
-    match run_on_large_stack(|| layout::lay_out(file, text, &mut *problems)) {
+    let work = || {
+        let errors = list_syntax_errors(file, text);
+        errors.iter().for_each(|error| problems.add_found(error));
+        if errors.is_empty() { layout::lay_out(file, text, &mut *problems) } else { None }
+    };
+    match run_on_large_stack(work) {
         Ok(laid_out) => laid_out,
         Err(failure) => {
             failure.add_problem(problems);
             None
         }
     }
+}
+
+/// The errors of a text that no other file and no setting can repair: those of the Markdown, the YAML, and the expressions.
+fn list_syntax_errors(file: &str, text: &str) -> Vec<Diagnostic> {
+    let mut problems = Problems::new(file);
+    let source = DefinitionSource { file, text, tree: None };
+    let _ = compile_on_this_thread(&source, &Sources::default(), &mut problems, &mut Vec::new());
+    let is_syntax = |code| matches!(code, Code::MarkdownSyntax | Code::FrontmatterSyntax | Code::ExpressionSyntax);
+    problems.into_list().0.into_iter().filter(|problem| problem.is_error() && is_syntax(problem.code)).collect()
 }
 
 fn compile_on_this_thread(

@@ -107,13 +107,13 @@ fn target_file(cache_dir: &Path, name: &str) -> Result<PathBuf, PullError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gguf::tests::header_bytes;
+    use crate::gguf::tests::model_bytes;
 
     #[test]
     fn a_file_is_added_under_its_name_and_only_if_it_is_a_model() {
         let (cache, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (model, text) = (folder.path().join("m.gguf"), folder.path().join("t.gguf"));
-        std::fs::write(&model, header_bytes()).unwrap();
+        std::fs::write(&model, model_bytes()).unwrap();
         std::fs::write(&text, "GGUF but not really").unwrap();
         let added = copy_model(cache.path(), &model, "tiny-1.0", None).unwrap();
         assert_eq!(added, cache.path().join("tiny-1.0.gguf"));

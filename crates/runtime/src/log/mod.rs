@@ -42,7 +42,7 @@ use forgotten::ForgottenAttempts;
 pub(crate) use outcome::RecordedOutcome;
 pub use reset_attempts::ResetAttempts;
 pub(crate) use reuse::ReusableRecord;
-pub use reuse::{Response, ScriptValue};
+pub use reuse::{AnsweredRequests, Response, ScriptValue};
 use suspension::{ExpiryRounds, SuspendedStep};
 use term::HeldTerm;
 pub(crate) use timers::TimerKind;

@@ -43,10 +43,31 @@ pub struct Response {
     pub attempt: u32,
     /// Hash of the request that it was recorded for; `None` if there is none.
     pub hash: Option<Hash>,
-    /// Whether the step receives it for any request, and not only for the recorded one.
-    pub answers_any_request: bool,
+    /// The requests for which the step receives it.
+    pub answers: AnsweredRequests,
     /// `step_finished` or `step_failed`.
     pub outcome: Event,
+}
+
+/// The requests that an outcome answers.
+#[derive(Clone)]
+pub enum AnsweredRequests {
+    /// Any request.
+    Any,
+    /// The request with this hash.
+    Same(Hash),
+    /// Those that the function accepts.
+    Accepted(Arc<dyn Fn(&Request) -> bool + Send + Sync>),
+}
+
+impl std::fmt::Debug for AnsweredRequests {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            AnsweredRequests::Any => formatter.write_str("Any"),
+            AnsweredRequests::Same(hash) => formatter.debug_tuple("Same").field(hash).finish(),
+            AnsweredRequests::Accepted(_) => formatter.write_str("Accepted"),
+        }
+    }
 }
 
 /// The value of a script.
@@ -62,8 +83,7 @@ pub struct ScriptValue {
 
 /// An attempt of an effect with its outcome.
 struct ReusableAttempt {
-    /// Hash of the request; `None` if the outcome is that of any request.
-    hash: Option<Hash>,
+    answers: AnsweredRequests,
     /// The model, if it was a model call.
     model: Option<Arc<str>>,
     seq: u64,
@@ -123,7 +143,7 @@ impl ReusableRecord {
                     let Some(StartedAttempt { hash, model, path: text }) = started.remove(&key) else { continue };
                     hosts.remove(text);
                     let attempt = ReusableAttempt {
-                        hash: Some(hash),
+                        answers: AnsweredRequests::Same(hash),
                         model,
                         seq: record.seq,
                         at: record.at,
@@ -152,11 +172,10 @@ impl ReusableRecord {
         });
         let by_request = Some(by_request.collect());
         let attempt = |(index, response): (usize, Response)| {
-            let Response { path, attempt, hash, answers_any_request, outcome } = response;
-            let hash = hash.filter(|_| !answers_any_request);
+            let Response { path, attempt, answers, outcome, hash: _ } = response;
             let seq = index as u64 + 1;
             let (model, answer, child_effects) = (None, None, Vec::new());
-            let reusable = ReusableAttempt { hash, model, seq, at: 0, outcome, answer, child_effects };
+            let reusable = ReusableAttempt { answers, model, seq, at: 0, outcome, answer, child_effects };
             ((path, attempt), reusable)
         };
         let script = |script: ScriptValue| (script.path, ReusableScript { hash: script.hash, value: script.value });
@@ -175,8 +194,11 @@ impl ReusableRecord {
         let response = |((path, attempt), reusable): ((Path, u32), ReusableAttempt)| Response {
             path,
             attempt,
-            hash: reusable.hash,
-            answers_any_request: false,
+            hash: match &reusable.answers {
+                AnsweredRequests::Same(hash) => Some(*hash),
+                AnsweredRequests::Any | AnsweredRequests::Accepted(_) => None,
+            },
+            answers: reusable.answers,
             outcome: reusable.outcome,
         };
         let script =
@@ -302,12 +324,17 @@ impl LogState {
         let Some(reused) = reusable.attempts.remove(&(path.clone(), attempt)) else {
             let outcome = reusable.by_request.as_ref()?.get(&(*hash, attempt))?.clone();
             let (model, answer, child_effects) = (None, None, Vec::new());
-            return Some(ReusableAttempt { hash: Some(*hash), model, seq: 0, at: 0, outcome, answer, child_effects });
+            let answers = AnsweredRequests::Same(*hash);
+            return Some(ReusableAttempt { answers, model, seq: 0, at: 0, outcome, answer, child_effects });
         };
         let earlier_model = reused.model.as_deref().filter(|_| reusable.ignores_models);
-        let is_same = reused.hash.is_none_or(|known| {
-            known == *hash || earlier_model.and_then(|model| request.hash_for_model(model)) == Some(known)
-        });
+        let is_same = match &reused.answers {
+            AnsweredRequests::Any => true,
+            AnsweredRequests::Same(known) => {
+                known == hash || earlier_model.and_then(|model| request.hash_for_model(model)) == Some(*known)
+            }
+            AnsweredRequests::Accepted(accepts) => accepts(request),
+        };
         let is_in_order = reusable.outlasts_differences() || self.outcomes.contains(&reused.seq);
         (is_same && is_in_order).then_some(reused)
     }

@@ -44,6 +44,11 @@ pub trait NativeFunction: Send + Sync {
         EffectClass::AtMostOnce
     }
 
+    /// Whether messages name it: definitions may call it.
+    fn is_public(&self) -> bool {
+        true
+    }
+
     /// Calls the function. `below` runs child effects of the calling step. Fails if its arguments do not fit, or with
     /// its own error.
     fn call_function<'a>(
@@ -134,10 +139,15 @@ impl FunctionRegistry {
     }
 
     fn unknown_function(&self, function: &str) -> FunctionError {
+        let is_public = |id: &&str| match self.configured.get(*id) {
+            Some(FunctionConfig::Native(native)) => native.is_public(),
+            Some(FunctionConfig::Http(_)) | None => true,
+        };
+        let known: Vec<&str> = self.function_ids().into_iter().filter(is_public).collect();
         FunctionError::Unknown {
             function: function.to_owned(),
-            similar: find_similar_name(function, self.function_ids()).map(str::to_owned),
-            known: self.function_ids().into_iter().map(str::to_owned).collect(),
+            similar: find_similar_name(function, known.iter().copied()).map(str::to_owned),
+            known: known.into_iter().map(str::to_owned).collect(),
         }
     }
 

@@ -175,6 +175,34 @@ async fn an_unknown_function_suggests_a_known_one() {
     assert!(call_function(&registry, "zebra", &[]).await.expect_err("unknown").message.contains("tool::file_read"));
 }
 
+/// A function of the program itself.
+struct InternalFunction;
+
+impl NativeFunction for InternalFunction {
+    fn is_public(&self) -> bool {
+        false
+    }
+
+    fn call_function<'a>(
+        &'a self,
+        _request: &'a CallRequest,
+        _context: &'a EffectContext,
+        _below: &'a dyn ChildEffects,
+    ) -> EffectFuture<'a, Value> {
+        Box::pin(std::future::ready(Ok(Value::Null)))
+    }
+}
+
+#[tokio::test]
+async fn internal_functions_are_not_suggested() {
+    let internal = FunctionConfig::Native(Arc::new(InternalFunction));
+    let registry = FunctionRegistry::new(client_for(&[])).with_function("author::keep", internal);
+    for near in ["author::kep", "zebra"] {
+        let message = call_function(&registry, near, &[]).await.expect_err("unknown").message;
+        assert!(message.contains("known functions: ") && !message.contains("author::keep"), "{message}");
+    }
+}
+
 struct EchoFunction;
 
 impl NativeFunction for EchoFunction {

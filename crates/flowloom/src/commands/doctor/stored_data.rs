@@ -1,6 +1,7 @@
 //! Reads the whole database and reports damage: a small one always, a large one for `flowloom doctor --read-data`.
 
 use flowloom_app::config::Config;
+use flowloom_app::listing::count_noun;
 use flowloom_store::{CheckedRows, Damage, Store, StoreError};
 
 use super::{DoctorCheck, passed_check};
@@ -56,7 +57,12 @@ fn read_data(check: impl FnOnce(&mut dyn FnMut(Damage)) -> Result<CheckedRows, S
         Ok(CheckedRows { runs, events }) => {
             rows.push(failed(
                 "stored data",
-                &format!("{count} damages in {runs} runs with {events} events; {REPAIR_ADVICE}"),
+                &format!(
+                    "{} in {} with {}; {REPAIR_ADVICE}",
+                    count_noun(count, "problem"),
+                    count_noun(runs as usize, "run"),
+                    count_noun(events as usize, "event")
+                ),
             ));
         }
         Err(error) => rows.push(failed("stored data", &error.to_string())),

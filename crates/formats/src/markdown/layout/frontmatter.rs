@@ -4,14 +4,16 @@
 //! order in which inputs are asked for.
 
 use super::super::frontmatter::parse_yaml;
+use crate::layout::find_line_end;
 
 const SECTIONS: [&str; 4] = ["title", "system", "data", "input"];
 
 /// The frontmatter with its sections in order and without empty lines between them; `None` if nothing changes, or it cannot be taken apart.
 pub(super) fn sort_sections(yaml: &str) -> Option<String> {
+    let plain = yaml.replace("\r\n", "\n");
     let mut sections: Vec<(usize, String)> = Vec::new();
     let mut above = String::new();
-    for line in yaml.lines() {
+    for line in plain.lines() {
         let line = format!("{line}\n");
         match section_name(&line) {
             Some(name) => {
@@ -34,8 +36,8 @@ pub(super) fn sort_sections(yaml: &str) -> Option<String> {
     sorted.push_str(&above);
     sorted.truncate(sorted.trim_end_matches('\n').len());
     // References to values of other sections depend on the order.
-    let is_same = parse_yaml(yaml).is_ok_and(|old| parse_yaml(&sorted).is_ok_and(|new| old == new));
-    (is_same && sorted != yaml && !yaml.contains('\r')).then_some(sorted)
+    let is_same = parse_yaml(&plain).is_ok_and(|old| parse_yaml(&sorted).is_ok_and(|new| old == new));
+    (is_same && sorted != plain && !plain.contains('\r')).then(|| sorted.replace('\n', find_line_end(yaml)))
 }
 
 /// The key of a line that starts a section.
