@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Prints the table of docs/dependencies.md: what each direct dependency of the program alone adds to it.
 
-  CARGO_PROFILE_RELEASE_STRIP=none cargo build --release --locked -p flowloom --timings
+  CARGO_PROFILE_RELEASE_STRIP=none CARGO_PROFILE_RELEASE_LTO=off cargo build --release --locked -p flowloom --timings \\
+    --config 'profile.release.package.flowloom.strip=false'
   scripts/measure-dependencies.py target/release/flowloom target/cargo-timings/cargo-timing.html
 
 "Alone" means: the packages that the program would no longer need without the dependency. Seconds are the CPU time of
@@ -26,6 +27,9 @@ C_SYMBOLS = [
     ("rquickjs-sys", re.compile(r"^(js_|JS_|__JS|lre_|bf_|unicode_|resolve_|emit_)")),
     ("blake3", re.compile(r"blake3")),
 ]
+
+# Symbols of C++ look like those of Rust, so these names come first.
+LLAMA_SYMBOL = re.compile(r"^(?:void |int |bool |std::\S+ )?_?(?:ggml|gguf|llama|llm|quantize|dequantize)_")
 
 
 def read_graph():
@@ -73,6 +77,8 @@ def read_code_bytes(program):
 
 
 def find_crate(symbol):
+    if LLAMA_SYMBOL.search(symbol):
+        return "llama_cpp_sys_2"
     rust = re.search(r"([a-z_][a-z0-9_]*)(?:\[[0-9a-f]+\])?::", symbol)
     if rust:
         return rust[1]
