@@ -3,17 +3,25 @@
 use flowloom_core::expr::js::Js;
 use flowloom_core::expr::{Data, Expr, Template, TemplatePart};
 use flowloom_core::json::parse_value;
-use flowloom_core::plan::{Block, BlockCode, BodySpec, FunctionCall, HttpSpec};
+use flowloom_core::plan::{Block, BlockCode, FunctionCall};
 use flowloom_core::value::Value;
+use flowloom_formats::list_built_in_functions;
 use flowloom_formats::pipeline::built_in_blocks;
 
 use crate::draft::{Item, ItemKind};
+use crate::requests::{RequestArguments, read_request};
 
 /// The function that reads a page.
 pub(crate) const FETCH_FUNCTION: &str = "tool::web_fetch";
 
 /// The function that sends a request.
 pub(crate) const REQUEST_FUNCTION: &str = "tool::http_request";
+
+/// The names of its arguments.
+pub(crate) const REQUEST_ARGUMENTS: [&str; 4] = ["url", "method", "headers", "body"];
+
+/// The field of what that function gives which holds the body of the reply.
+pub(crate) const BODY_FIELD: &str = "body";
 
 /// A call of a function.
 pub(crate) struct Call {
@@ -22,25 +30,26 @@ pub(crate) struct Call {
     pub(crate) arguments: Vec<(String, Data)>,
     /// The field of the function's output that is the output of the step, if it is not the whole.
     pub(crate) output_field: Option<&'static str>,
-    /// How the call differs from the step, if it does.
-    pub(crate) difference: Option<String>,
+    /// The only field of the step's output that the function gives, as its whole output.
+    pub(crate) kept_field: Option<&'static str>,
+    /// How the call differs from the step.
+    pub(crate) differences: Vec<String>,
 }
 
 /// The call of a step; `None` if the step calls no function and sends no request.
 pub(crate) fn read_call(item: &Item<'_>) -> Option<Call> {
     let title = item.title();
     match &item.kind {
-        ItemKind::Http(http) => Some(Call {
-            difference: Some(format!(
-                "the request {title} is sent by {REQUEST_FUNCTION}: a status that is an error does not end the run"
-            )),
-            output_field: Some("body"),
-            ..new_call(REQUEST_FUNCTION, request_arguments(http))
-        }),
+        ItemKind::Http(http) => {
+            let RequestArguments { arguments, mut differences } = read_request(http, title);
+            let message = "a status that is an error does not end the run";
+            differences.insert(0, format!("the request {title} is sent by {REQUEST_FUNCTION}: {message}"));
+            Some(Call { differences, output_field: Some(BODY_FIELD), ..new_call(REQUEST_FUNCTION, arguments) })
+        }
         ItemKind::Scrape(scrape) => Some(Call {
-            difference: Some(format!(
+            differences: vec![format!(
                 "the page of {title} is read by {FETCH_FUNCTION}: it gives the whole text, without a selector or a summary"
-            )),
+            )],
             ..new_call(FETCH_FUNCTION, vec![("url".to_owned(), Data::Text(scrape.url.clone()))])
         }),
         ItemKind::Call(call) => Some(new_call(&call.function, call_arguments(call))),
@@ -49,42 +58,28 @@ pub(crate) fn read_call(item: &Item<'_>) -> Option<Call> {
     }
 }
 
-fn new_call(function: &str, arguments: Vec<(String, Data)>) -> Call {
-    Call { function: function.to_owned(), arguments, output_field: None, difference: None }
-}
-
-fn request_arguments(http: &HttpSpec) -> Vec<(String, Data)> {
-    let mut arguments = vec![("url".to_owned(), Data::Text(http.url.clone()))];
-    if !http.method.parts.is_empty() {
-        arguments.push(("method".to_owned(), Data::Text(http.method.clone())));
-    }
-    if !http.headers.is_empty() {
-        let header =
-            |(name, value): &(Template, Template)| (name.show_source().as_str().into(), Data::Text(value.clone()));
-        arguments.push(("headers".to_owned(), Data::Map(http.headers.iter().map(header).collect())));
-    }
-    let body = match &http.body {
-        BodySpec::None => None,
-        BodySpec::Text(text) | BodySpec::JsonText(text) => Some(Data::Text(text.clone())),
-        BodySpec::JsonValue(data) => Some(data.clone()),
-        BodySpec::Form(fields) => Some(Data::Text(join_form(fields))),
-    };
-    arguments.extend(body.map(|body| ("body".to_owned(), body)));
-    arguments
-}
-
-/// The fields of a form as the text of a request.
-fn join_form(fields: &[(Template, Template)]) -> Template {
-    let mut parts = Vec::new();
-    for (name, value) in fields {
-        if !parts.is_empty() {
-            parts.push(TemplatePart::Text("&".into()));
+fn new_call(function: &str, mut arguments: Vec<(String, Data)>) -> Call {
+    // The function takes a method in any letters; a flow and a block do not.
+    for (_, data) in arguments.iter_mut().filter(|(name, _)| function == REQUEST_FUNCTION && name == "method") {
+        if let Some(method) = find_constant_text(data) {
+            *data = Data::Text(Template::from_literal(&method.trim().to_uppercase()));
         }
-        parts.extend(name.parts.iter().cloned());
-        parts.push(TemplatePart::Text("=".into()));
-        parts.extend(value.parts.iter().cloned());
     }
-    Template { parts }
+    Call { function: function.to_owned(), arguments, output_field: None, kept_field: None, differences: Vec::new() }
+}
+
+/// The text of an argument without references.
+pub(crate) fn find_constant_text(data: &Data) -> Option<&str> {
+    match data {
+        Data::Constant(value) => value.as_str(),
+        Data::Text(text) => text.as_literal(),
+        Data::List(_) | Data::Map(_) => None,
+    }
+}
+
+/// Whether a function is one of the engine.
+pub(crate) fn is_built_in(function: &str) -> bool {
+    list_built_in_functions().iter().any(|(id, _)| id == function)
 }
 
 fn call_arguments(call: &FunctionCall) -> Vec<(String, Data)> {
@@ -146,14 +141,14 @@ fn read_block(block: &Block, title: &str) -> Option<Call> {
         BlockCode::Python { source, .. } => {
             let is_own = |known: &&Value| known.get("source_code").and_then(Value::as_str) == Some(source);
             let known = built_in_blocks().iter().find(is_own)?;
-            let function = match known.get("id").and_then(Value::as_str)? {
-                "web_scrape" => FETCH_FUNCTION,
-                "memory_read" => "memory::get",
-                "memory_write" => "memory::set",
+            let (function, field) = match known.get("id").and_then(Value::as_str)? {
+                "web_scrape" => (FETCH_FUNCTION, "content"),
+                "memory_read" => ("memory::get", "value"),
+                "memory_write" => ("memory::set", "value"),
                 _ => return None,
             };
             let difference = format!("the block {title} is a call of {function}, whose output is the value alone");
-            Some(Call { difference: Some(difference), ..new_call(function, arguments) })
+            Some(Call { kept_field: Some(field), differences: vec![difference], ..new_call(function, arguments) })
         }
         BlockCode::Prompt { .. } => None,
     }
@@ -179,11 +174,5 @@ mod tests {
         for (function, prompt, name, value) in cases {
             assert_eq!(call(function, prompt), [(name.to_owned(), value)], "{function} {prompt}");
         }
-    }
-
-    #[test]
-    fn the_fields_of_a_form_are_one_text() {
-        let row = |name: &str, value: &str| (Template::from_literal(name), Template::from_literal(value));
-        assert_eq!(join_form(&[row("a", "1"), row("b", "2")]).show_source(), "a=1&b=2");
     }
 }

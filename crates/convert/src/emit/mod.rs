@@ -25,7 +25,7 @@ use flowloom_formats::{
 };
 
 use crate::calls::Call;
-use crate::draft::{Body, FailureRule, Item, ItemKind, Prompt, read_body};
+use crate::draft::{Body, FailureRule, Item, ItemKind, Prompt, list_variables, read_body};
 use crate::names::{Known, Names, chains_outputs};
 use crate::report::Report;
 use crate::text::{PathPart, Piece, Reference, read_pieces, shorten_line};
@@ -42,8 +42,8 @@ pub(crate) struct Emitter<'p> {
     pub(crate) inputs: HashSet<String>,
     /// Inputs whose value is a part of the result, by name.
     pub(crate) fixed: HashMap<String, String>,
-    /// Whether the input of the step list that is written may be an object, which functions take as their arguments.
-    pub(crate) is_input_object: bool,
+    /// The variables that steps set.
+    pub(crate) variables: HashSet<String>,
     /// Rows of the frontmatter for inputs that the definition does not declare; `None` in other formats than Markdown.
     pub(crate) added_inputs: Option<Vec<String>>,
     /// Ends the conversion when it is set.
@@ -52,6 +52,8 @@ pub(crate) struct Emitter<'p> {
     pub(crate) has_comments: bool,
     /// Whether the present step is a member of a fan-out, whose output does not become the next input.
     pub(crate) is_member: bool,
+    /// Whether later members of the present fan-out see the variables as they were before it.
+    pub(crate) has_later_members: bool,
     /// Whether the present step runs once in the result, but in the definition as often as a loop or a choice says.
     pub(crate) is_unrolled: bool,
     /// Whether an output has replaced the input of the step list that is written.
@@ -99,6 +101,7 @@ pub(crate) fn emit_plan(emitter: &mut Emitter<'_>, to: Format) -> Option<String>
         },
         (Body::Items(items), _) => items,
     };
+    emitter.variables = list_variables(&items).into_iter().map(str::to_owned).collect();
     if plan.thread.is_some() && is_prompted {
         let message =
             "the conversation: a model sees the message or the answer before it, and nothing of earlier turns";
@@ -150,19 +153,21 @@ impl Emitter<'_> {
     fn emit_members<'m>(&mut self, members: &'m [Item<'m>], mut write: impl FnMut(&mut Self, &'m Item<'m>)) {
         let before = self.names.mark();
         let mut set = Vec::new();
-        for member in members.iter().take_while(|_| !self.stop.is_stopped()) {
+        for (index, member) in members.iter().enumerate().take_while(|_| !self.stop.is_stopped()) {
             self.is_member = true;
+            self.has_later_members = index + 1 < members.len();
             write(self, member);
             let known = member.variable.as_ref().and_then(|variable| self.names.find(variable).cloned());
             set.push((member.variable.clone(), known));
-            self.names.leave_member(before);
+            self.names.return_to(before);
         }
         self.is_member = false;
+        self.has_later_members = false;
         for (variable, known) in set {
             match (variable, known) {
                 (Some(variable), Some(known)) => {
                     self.names.overwrite(&known.target);
-                    self.names.set(&variable, &known.target, known.is_text);
+                    self.names.copy_facts(&variable, &known);
                 }
                 (Some(variable), None) => self.names.lose(&variable),
                 (None, _) => {}
@@ -328,7 +333,7 @@ impl Emitter<'_> {
 
     /// Reports how the call of a function differs from the step that it replaces.
     fn check_call(&mut self, item: &Item<'_>, call: &Call) {
-        if let Some(difference) = &call.difference {
+        for difference in &call.differences {
             self.report.add_loss(item.span, difference.clone());
         }
     }
@@ -386,6 +391,9 @@ impl Emitter<'_> {
                     None => match self.find_reference(&reference, span) {
                         Some(known) => {
                             reference.name = known.target;
+                            if known.field.is_some() && !reference.path.is_empty() {
+                                reference.path.remove(0);
+                            }
                             pieces.push(Piece::Value(reference));
                             continue;
                         }
@@ -441,6 +449,17 @@ impl Emitter<'_> {
             }
             return None;
         };
+        if let Some(field) = known.field {
+            let message = format!("{source}: of this output, only the field {field} is there");
+            match reference.path.first() {
+                Some(PathPart::Field(first)) if first == field => {}
+                Some(_) => {
+                    self.report.add_loss(span, format!("{message}, so it is text here"));
+                    return None;
+                }
+                None => self.report.add_loss(span, format!("{message}, which takes its place")),
+            }
+        }
         if self.splits_answer(&known, reference) {
             if self.reads == AnswerReads::Length && is_length(reference) {
                 return Some(known);

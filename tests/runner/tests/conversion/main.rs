@@ -2,6 +2,7 @@
 //! way back gives the same plan, and the table of the documentation is up to date.
 
 mod kept;
+mod reports;
 mod subjects;
 
 use std::collections::BTreeMap;
@@ -195,7 +196,7 @@ fn workflows_as_tools_are_reported_as_lost() {
 }
 
 /// Losses that conversions report: the definition, the format, the construct at the place, and a part of the message.
-const LOSSES: [(&str, &str, &str, &str); 27] = [
+const LOSSES: [(&str, &str, &str, &str); 32] = [
     ("late-defaults.flow.json", "markdown", "start", "the variable greeting: only inputs have defaults here"),
     ("late-defaults.flow.json", "steps", "llmInstruction", "${greeting}: what sets it is lost"),
     ("requests.flow.json", "steps", "webScraping", "read by tool::web_fetch"),
@@ -223,6 +224,11 @@ const LOSSES: [(&str, &str, &str, &str); 27] = [
     ("desk.graph.json", "agent", "n4", "the person in the conversation"),
     ("built-in.pipeline.json", "steps", "page", "a call of tool::web_fetch"),
     ("built-in.pipeline.json", "steps", "few", "the block few"),
+    ("empty-prompt.flow.json", "steps", "resultVariable\": \"b", "sends the input in its place"),
+    ("empty-prompt.markdown.mdx", "steps", "as=\"a", "sends the input in its place"),
+    ("replies.steps.json", "flow", "tell", "{{r.body.text}} may not be a string"),
+    ("replies.steps.json", "flow", "code", "{{r.status}}: of this output, only the field body is there"),
+    ("declared-twice.flow.json", "steps", "\"value\": \"a\"", "the default \"q\" of city"),
 ];
 
 #[test]
@@ -272,6 +278,8 @@ fn odd_text() -> impl Strategy<Value = String> {
         Just("REF(a)".to_owned()),
         Just("REF(b)".to_owned()),
         Just("REF(input)".to_owned()),
+        Just("REF(iteration)".to_owned()),
+        Just("REF(s1)".to_owned()),
     ];
     prop::collection::vec(part, 1..7).prop_map(|parts| parts.concat())
 }
@@ -280,16 +288,26 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_flows_do_the_same(texts in prop::collection::vec(odd_text(), 1..4)) {
+    fn random_flows_do_the_same(
+        texts in prop::collection::vec(odd_text(), 1..4),
+        declared in prop::collection::vec((0..4usize, any::<bool>()), 0..4),
+    ) {
         let step = |(index, text): (usize, &String)| {
             let text = text.replace("REF(", "${").replace(')', "}");
-            let name = ["a", "b", "c"][index];
+            let name = ["a", "b", "input"][index];
             let config = Value::map([("instruction", Value::from(text)), ("resultVariable", name.into())]);
             Value::map([("type", Value::from("llmInstruction")), ("config", config)])
         };
-        let steps = Value::list(texts.iter().enumerate().map(step).collect());
+        let names: Vec<&str> = declared.iter().map(|(index, _)| ["a", "input", "iteration", "city"][*index]).collect();
+        let row = |(name, (_, has_value)): (&&str, &(usize, bool))| {
+            Value::map([("name", Value::from(*name)), ("value", if *has_value { "d" } else { "" }.into())])
+        };
+        let rows = Value::list(names.iter().zip(&declared).map(row).collect());
+        let start = Value::map([("type", Value::from("start")), ("config", Value::map([("variables", rows)]))]);
+        let steps = Value::list([start].into_iter().chain(texts.iter().enumerate().map(step)).collect());
+        let inputs = names.iter().map(|name| ((*name).into(), Value::from("lamps"))).collect::<Map>();
         let flow = Value::map([("name", Value::from("n")), ("description", "d".into()), ("steps", steps)]);
-        let subject = random_subject("flow", &flow, Map::new().into());
+        let subject = random_subject("flow", &flow, inputs.into());
         for to in ["steps", "markdown", "pipeline"] {
             let checked = check_conversion(&subject, find_format(to).expect("a format"));
             prop_assert!(checked.is_ok(), "{to}: {}", checked.unwrap_err());
@@ -297,8 +315,8 @@ proptest! {
     }
 
     #[test]
-    fn random_step_lists_do_the_same(rows in prop::collection::vec((odd_text(), 0..4u8, any::<bool>()), 1..5)) {
-        let step = |(index, (text, mode, is_named)): (usize, &(String, u8, bool))| {
+    fn random_step_lists_do_the_same(rows in prop::collection::vec((odd_text(), 0..4u8, 0..7usize), 1..6)) {
+        let step = |(index, (text, mode, named)): (usize, &(String, u8, usize))| {
             let text = text.replace("REF(", "{{").replace(')', "}}");
             let mode = ["sequential", "fanout", "conditional", "loop"][usize::from(*mode)];
             let mut step = Map::from_iter([
@@ -316,8 +334,8 @@ proptest! {
                 }
                 _ => {}
             }
-            if *is_named {
-                step.insert("outputVar".into(), ["a", "b"][index % 2].into());
+            if let Some(name) = ["a", "b", "input", "iteration", "s1"].get(*named) {
+                step.insert("outputVar".into(), (*name).into());
             }
             Value::from(step)
         };
