@@ -7,7 +7,8 @@ use flowloom_core::value::{Map, Value};
 use super::pipeline::{
     ABILITIES, PipelineRows, begin_block, object_schema, string_schema, text_schema, write_pipeline_reference,
 };
-use super::{AnswerReads, Emitter, is_length};
+use super::references::is_length;
+use super::{AnswerReads, Emitter};
 use crate::draft::{Item, Prompt};
 use crate::json_text::{ObjectBuilder, Row};
 use crate::prose::write_value;
