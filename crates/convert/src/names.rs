@@ -109,6 +109,19 @@ impl Names {
         self.change(source, None, true);
     }
 
+    /// Notes that the variables that an item sets under several names or computed ones cannot be read. A step list keeps
+    /// each output as the next input, too.
+    pub(crate) fn lose_names(&mut self, item: &Item<'_>) {
+        let names = item.step.writes.iter().filter(|_| item.step.capability.is_none()).flat_map(|write| &write.names);
+        for name in names {
+            match name.as_literal() {
+                Some(name) => self.lose(name),
+                // It may be any of them.
+                None => self.known.keys().cloned().collect::<Vec<_>>().iter().for_each(|known| self.lose(known)),
+            }
+        }
+    }
+
     /// Notes that a variable cannot be read until [`Names::show_variable`], because another one hides it.
     pub(crate) fn hide_variable(&mut self, source: &str) -> Hidden {
         let hidden = Hidden { known: self.find(source).cloned(), is_lost: self.is_lost(source) };
@@ -170,8 +183,9 @@ impl Names {
     pub(crate) fn note_result(&mut self, item: &Item<'_>, target: &str, sets_input: bool) {
         let is_text = item.gives_text() && item.is_certain();
         self.overwrite(target);
-        if let Some(variable) = &item.variable {
-            self.set(variable, target, is_text);
+        match &item.variable {
+            Some(variable) => self.set(variable, target, is_text),
+            None => self.lose_names(item),
         }
         if sets_input {
             // A step that may be skipped leaves the input as it is, so either may be meant.

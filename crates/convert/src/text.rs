@@ -2,11 +2,9 @@
 
 use flowloom_core::expr::js::Js;
 use flowloom_core::expr::{Expr, Segment, Template, TemplatePart};
-use flowloom_core::render::shorten_text;
+use flowloom_core::render::{shorten_text, to_json};
 use flowloom_core::value::Value;
 use flowloom_formats::markdown::can_name_variable;
-
-use crate::prose::write_value;
 
 /// Maximum number of characters of a text in a message.
 const MAX_SHOWN_CHARS: usize = 40;
@@ -116,6 +114,22 @@ fn read_path(js: &Js) -> Option<(String, Vec<PathPart>)> {
         }
         _ => None,
     }
+}
+
+/// A reference as JavaScript.
+pub(crate) fn write_value(reference: &Reference) -> String {
+    let mut out = reference.name.clone();
+    for part in &reference.path {
+        match part {
+            PathPart::Field(field) if is_identifier(field) => out.push_str(&format!(".{field}")),
+            PathPart::Field(field) => {
+                let key = to_json(&field.as_str().into());
+                out.push_str(&format!("[{key}]"));
+            }
+            PathPart::Index(index) => out.push_str(&format!("[{index}]")),
+        }
+    }
+    out
 }
 
 /// Whether a text consists of letters, digits and `_`.

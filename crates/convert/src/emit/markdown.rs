@@ -13,8 +13,8 @@ use super::parts::{join_instructions, strip_rule};
 use super::{Abilities, Emitter};
 use crate::draft::{Item, ItemKind, Prompt, contained_text};
 use crate::names::{COUNTER, chains_outputs, read_inputs};
-use crate::prose::{is_plain, write_value};
-use crate::text::{Piece, Reference, is_identifier, shorten_line, to_identifier};
+use crate::prose::is_plain;
+use crate::text::{Piece, Reference, is_identifier, shorten_line, to_identifier, write_value};
 
 /// The name of the action inside a block, which differs from that of the block.
 fn inner_name(block: &str) -> &'static str {

@@ -180,8 +180,9 @@ impl Emitter<'_> {
 
     /// Notes that a step is lost, and with it what it sets.
     fn lose_result(&mut self, item: &Item<'_>) {
-        if let Some(variable) = &item.variable {
-            self.names.lose(variable);
+        match &item.variable {
+            Some(variable) => self.names.lose(variable),
+            None => self.names.lose_names(item),
         }
         if self.sets_input() {
             self.names.lose("input");
@@ -258,7 +259,14 @@ impl Emitter<'_> {
         }
         let is_named = item.variable.is_some() || step.capability.is_some();
         if !step.writes.is_empty() && !is_named {
-            self.report.add_loss(span, format!("the name of the result of {title}, which is computed"));
+            let is_computed = step.writes.iter().flat_map(|write| &write.names).any(|name| name.as_literal().is_none());
+            self.report.add_loss(
+                span,
+                match is_computed {
+                    true => format!("the name of the result of {title}, which is computed"),
+                    false => format!("the names of the result of {title}: a result has one name here"),
+                },
+            );
         }
         if step.condition.is_some() && !abilities.condition {
             self.report.add_loss(span, format!("the condition of {title}: the step always runs here"));

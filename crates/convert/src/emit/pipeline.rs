@@ -12,8 +12,7 @@ use crate::calls::{Call, FETCH_FUNCTION, REQUEST_FUNCTION, find_constant_text, r
 use crate::draft::{Item, ItemKind, Prompt};
 use crate::json_text::{ObjectBuilder, Row, write_beside, write_definition};
 use crate::names::read_inputs;
-use crate::prose::write_value;
-use crate::text::{PathPart, Piece, Reference, is_word, read_pieces, to_identifier};
+use crate::text::{PathPart, Piece, Reference, is_word, read_pieces, to_identifier, write_value};
 
 pub(super) const ABILITIES: Abilities =
     Abilities { timeout: false, retry: false, skip_errors: false, condition: false, answer: false };
@@ -60,6 +59,7 @@ impl Emitter<'_> {
         let mut rows = PipelineRows::default();
         for item in items.iter().take_while(|_| !self.stop.is_stopped()) {
             self.push_node(item, &mut rows);
+            self.release_fixed(item);
         }
         if !rows.nodes.iter().any(|row| row.value.is_some()) {
             self.report_nothing_left(pipeline::FORMAT);
@@ -87,6 +87,16 @@ impl Emitter<'_> {
         };
         self.report.add_loss(input.span, message);
         self.names.lose(name);
+    }
+
+    /// Notes that a step sets inputs, which are their defaults no more.
+    fn release_fixed(&mut self, item: &Item<'_>) {
+        for name in item.step.writes.iter().flat_map(|write| &write.names) {
+            match name.as_literal() {
+                Some(name) => drop(self.fixed.remove(name)),
+                None => self.fixed.clear(),
+            }
+        }
     }
 
     fn push_node(&mut self, item: &Item<'_>, rows: &mut PipelineRows) {

@@ -247,6 +247,9 @@ impl Emitter<'_> {
                 declared_inputs(self.plan).iter().for_each(|input| self.names.forget(&input.name));
             }
         }
+        if item.variable.is_none() {
+            self.names.lose_names(item);
+        }
         if let Some(variable) = &item.variable {
             if ["input", COUNTER, "__fanout"].contains(&variable.as_str()) && !chains_outputs(self.plan) {
                 let message = format!("the name {variable}: a step list sets a variable of this name itself");

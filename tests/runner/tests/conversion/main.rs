@@ -196,7 +196,7 @@ fn workflows_as_tools_are_reported_as_lost() {
 }
 
 /// Losses that conversions report: the definition, the format, the construct at the place, and a part of the message.
-const LOSSES: [(&str, &str, &str, &str); 32] = [
+const LOSSES: [(&str, &str, &str, &str); 34] = [
     ("late-defaults.flow.json", "markdown", "start", "the variable greeting: only inputs have defaults here"),
     ("late-defaults.flow.json", "steps", "llmInstruction", "${greeting}: what sets it is lost"),
     ("requests.flow.json", "steps", "webScraping", "read by tool::web_fetch"),
@@ -229,6 +229,8 @@ const LOSSES: [(&str, &str, &str, &str); 32] = [
     ("replies.steps.json", "flow", "tell", "{{r.body.text}} may not be a string"),
     ("replies.steps.json", "flow", "code", "{{r.status}}: of this output, only the field body is there"),
     ("declared-twice.flow.json", "steps", "\"value\": \"a\"", "the default \"q\" of city"),
+    ("set-input.flow.json", "pipeline", "Two", "the names of the result of"),
+    ("set-input.flow.json", "pipeline", "Three", "${city}: what sets it is lost"),
 ];
 
 #[test]
