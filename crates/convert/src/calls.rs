@@ -1,5 +1,7 @@
 //! Calls of functions by steps, with named arguments, for every source format.
 
+use std::sync::Arc;
+
 use flowloom_core::expr::js::Js;
 use flowloom_core::expr::{Data, Expr, Template, TemplatePart};
 use flowloom_core::json::parse_value;
@@ -90,6 +92,9 @@ fn call_arguments(call: &FunctionCall) -> Vec<(String, Data)> {
     if let Ok(Value::Map(arguments)) = parse_value(literal) {
         return arguments.iter().map(|(name, value)| (name.to_string(), Data::Constant(value.clone()))).collect();
     }
+    if let Some(arguments) = read_object_text(&call.prompt) {
+        return arguments;
+    }
     let name = main_argument(&call.function).filter(|_| !is_object_text(&call.prompt)).unwrap_or("prompt");
     vec![(name.to_owned(), Data::Text(call.prompt.clone()))]
 }
@@ -102,6 +107,51 @@ fn main_argument(function: &str) -> Option<&'static str> {
         "tool::file_read" | "tool::file_write" => Some("path"),
         _ => None,
     }
+}
+
+/// Signs around the number of a reference in JSON text. They are for private use, so texts rarely have them.
+const REFERENCE_SIGNS: [char; 2] = ['\u{e000}', '\u{e001}'];
+
+/// The entries of a JSON object with references in its strings: a function gets their values as parts of the strings.
+fn read_object_text(text: &Template) -> Option<Vec<(String, Data)>> {
+    let mut json = String::new();
+    for (index, part) in text.parts.iter().enumerate() {
+        match part {
+            TemplatePart::Text(text) if text.contains(REFERENCE_SIGNS) => return None,
+            TemplatePart::Text(text) => json.push_str(text),
+            _ => json.push_str(&format!("{}{index}{}", REFERENCE_SIGNS[0], REFERENCE_SIGNS[1])),
+        }
+    }
+    let Ok(Value::Map(entries)) = parse_value(&json) else { return None };
+    entries.iter().map(|(name, value)| Some((read_key(name)?.to_owned(), read_entry(value, text)?))).collect()
+}
+
+/// The name of an entry; `None` if it has references.
+fn read_key(name: &str) -> Option<&str> {
+    (!name.contains(REFERENCE_SIGNS)).then_some(name)
+}
+
+/// A value with numbered references to the parts of a text.
+fn read_entry(value: &Value, text: &Template) -> Option<Data> {
+    Some(match value {
+        Value::String(written) => {
+            let mut parts = Vec::new();
+            for (index, piece) in written.split(REFERENCE_SIGNS).enumerate() {
+                match index % 2 {
+                    0 if piece.is_empty() => {}
+                    0 => parts.push(TemplatePart::Text(piece.into())),
+                    _ => parts.push(text.parts.get(piece.parse::<usize>().ok()?)?.clone()),
+                }
+            }
+            Data::Text(Template { parts })
+        }
+        Value::List(items) => Data::List(items.iter().map(|item| read_entry(item, text)).collect::<Option<_>>()?),
+        Value::Map(entries) => {
+            let entry = |(name, inner): (&Arc<str>, &Value)| Some((read_key(name)?.into(), read_entry(inner, text)?));
+            Data::Map(entries.iter().map(entry).collect::<Option<_>>()?)
+        }
+        other => Data::Constant(other.clone()),
+    })
 }
 
 /// Whether a text with references looks like a JSON object.
@@ -156,6 +206,8 @@ fn read_block(block: &Block, title: &str) -> Option<Call> {
 
 #[cfg(test)]
 mod tests {
+    use flowloom_core::expr::Ref;
+
     use super::*;
 
     fn call(function: &str, prompt: &str) -> Vec<(String, Data)> {
@@ -173,6 +225,29 @@ mod tests {
         ];
         for (function, prompt, name, value) in cases {
             assert_eq!(call(function, prompt), [(name.to_owned(), value)], "{function} {prompt}");
+        }
+    }
+
+    #[test]
+    fn references_in_strings_are_arguments() {
+        let reference = |name: &str| {
+            let source = format!("{{{{{name}}}}}");
+            TemplatePart::Ref(Ref { name: name.into(), path: Vec::new(), source: source.as_str().into() })
+        };
+        let text = |text: &str| TemplatePart::Text(text.into());
+        let cases = [
+            (vec![text("{\"url\": \"http://a/"), reference("x"), text("/b\"}")], Some("http://a/{{x}}/b")),
+            (vec![text("{\"url\": "), reference("x"), text("}")], None),
+            (vec![text("{\""), reference("x"), text("\": \"b\"}")], None),
+        ];
+        for (parts, expected) in cases {
+            let prompt = Template { parts };
+            let arguments = call_arguments(&FunctionCall::with_prompt(REQUEST_FUNCTION, prompt.clone()));
+            let url = match &arguments[..] {
+                [(name, Data::Text(url))] if name == "url" => Some(url.show_source()),
+                _ => None,
+            };
+            assert_eq!(url.as_deref(), expected, "{prompt:?}");
         }
     }
 }

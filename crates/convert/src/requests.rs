@@ -21,7 +21,7 @@ pub(crate) struct RequestArguments {
 }
 
 /// A body, and the type that goes with it.
-struct Body {
+struct SentBody {
     /// What is sent; `None` if only the type is.
     data: Option<Data>,
     content_type: &'static str,
@@ -29,9 +29,9 @@ struct Body {
     is_default_type: bool,
 }
 
-impl Body {
-    fn new(data: Option<Data>, content_type: &'static str) -> Body {
-        Body { data, content_type, is_default_type: false }
+impl SentBody {
+    fn new(data: Option<Data>, content_type: &'static str) -> SentBody {
+        SentBody { data, content_type, is_default_type: false }
     }
 }
 
@@ -115,30 +115,30 @@ fn join_headers(rows: Vec<(String, Template)>) -> Vec<(String, Template)> {
     joined
 }
 
-fn read_body(body: &BodySpec, title: &str, differences: &mut Vec<String>) -> Option<Body> {
+fn read_body(body: &BodySpec, title: &str, differences: &mut Vec<String>) -> Option<SentBody> {
     match body {
         BodySpec::None => None,
         BodySpec::Text(text) => {
-            let made = Body::new(Some(Data::Text(text.clone())), "text/plain;charset=UTF-8");
-            Some(Body { is_default_type: true, ..made })
+            let made = SentBody::new(Some(Data::Text(text.clone())), "text/plain;charset=UTF-8");
+            Some(SentBody { is_default_type: true, ..made })
         }
         BodySpec::Form(fields) => {
             if !fields.iter().all(|(name, value)| is_constant(name) && is_constant(value)) {
                 differences.push(format!("the form of {title}: inserted values are not encoded here"));
             }
-            Some(Body::new(Some(Data::Text(join_form(fields))), "application/x-www-form-urlencoded"))
+            Some(SentBody::new(Some(Data::Text(join_form(fields))), "application/x-www-form-urlencoded"))
         }
         BodySpec::JsonText(text) => Some(read_json_text(body, text, title, differences)),
         BodySpec::JsonValue(data) => {
             let written = if is_constant_data(data) { send_constant(body).ok().flatten() } else { None };
             let data = written.map_or_else(|| data.clone(), read_written);
-            Some(Body::new(Some(data), "application/json"))
+            Some(SentBody::new(Some(data), "application/json"))
         }
     }
 }
 
 /// JSON as text, which a request of a flow repairs and lays out.
-fn read_json_text(body: &BodySpec, text: &Template, title: &str, differences: &mut Vec<String>) -> Body {
+fn read_json_text(body: &BodySpec, text: &Template, title: &str, differences: &mut Vec<String>) -> SentBody {
     let raw = || Some(Data::Text(text.clone()));
     let data = match is_constant(text).then(|| send_constant(body)) {
         Some(Ok(written)) => written.map(read_written),
@@ -153,7 +153,7 @@ fn read_json_text(body: &BodySpec, text: &Template, title: &str, differences: &m
             raw()
         }
     };
-    Body::new(data, "application/json")
+    SentBody::new(data, "application/json")
 }
 
 /// A constant body as a request of a flow sends it. Fails if it cannot be sent.
