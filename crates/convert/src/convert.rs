@@ -1,6 +1,6 @@
 //! The conversion of a definition: from its plan, through a draft, to the text of another format.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::json::{NodeKind, parse_node};
@@ -98,11 +98,12 @@ pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comment
         names: Names::default(),
         inputs: declared_inputs(plan).into_iter().map(|input| input.name).collect(),
         fixed: HashMap::new(),
-        is_input_object: false,
         added_inputs: (to == markdown::FORMAT).then(Vec::new),
         stop: source.stop,
         has_comments,
+        variables: HashSet::new(),
         is_member: false,
+        has_later_members: false,
         is_unrolled: false,
         is_input_replaced: false,
         kept_parts: Vec::new(),

@@ -278,12 +278,8 @@ fn join_blocks(content: &Content) -> Template {
 }
 
 fn new_item<'p>(step: &'p Step, kind: ItemKind<'p>) -> Item<'p> {
-    let variable = step.writes.first().and_then(|write| match write.names.as_slice() {
-        [name] => name.as_literal().filter(|name| !name.is_empty()),
-        _ => None,
-    });
     // A step list also keeps each output as the next input.
-    let variable = variable
+    let variable = find_written_name(step)
         .filter(|name| *name != "input" || step.writes.len() > 1 || step.capability.is_none())
         .map(str::to_owned);
     let on_failure = match step.policy.on_error {
@@ -291,6 +287,19 @@ fn new_item<'p>(step: &'p Step, kind: ItemKind<'p>) -> Item<'p> {
         OnError::Continue => FailureRule::Skip,
     };
     Item { step, span: step.span, variable, is_answer: false, on_failure, kind }
+}
+
+/// The constant name of the first variable that a step sets.
+fn find_written_name(step: &Step) -> Option<&str> {
+    let [name] = step.writes.first()?.names.as_slice() else { return None };
+    name.as_literal().filter(|name| !name.is_empty())
+}
+
+/// A member of a fan-out. Its output does not become the next input, so it sets the input only under its name.
+fn read_member(step: &Step) -> Vec<Item<'_>> {
+    let mut items = read_step(step);
+    items.iter_mut().for_each(|item| item.variable = find_written_name(item.step).map(str::to_owned));
+    items
 }
 
 fn read_item(step: &Step, text: Template, earlier: usize) -> Item<'_> {
@@ -318,7 +327,7 @@ fn read_item(step: &Step, text: Template, earlier: usize) -> Item<'_> {
         },
         StepKind::Composite(Composite::Assign(rows)) => ItemKind::Defaults(rows),
         StepKind::Composite(Composite::Parallel(members)) => {
-            ItemKind::Fanout(members.iter().flat_map(read_step).collect())
+            ItemKind::Fanout(members.iter().flat_map(read_member).collect())
         }
         StepKind::Composite(Composite::Loop(looped)) => match read_step(&looped.body).pop() {
             Some(body) if !matches!(looped.body.kind, StepKind::Composite(_)) => {
@@ -349,6 +358,23 @@ fn read_scope(step: &Step) -> Scope<'_> {
         }
         _ => Scope { provided: &[], items: read_step(step) },
     }
+}
+
+/// The variables that items set, also those inside of others.
+pub(crate) fn list_variables<'i>(items: &'i [Item<'_>]) -> Vec<&'i str> {
+    let mut variables = Vec::new();
+    for item in items {
+        variables.extend(item.variable.as_deref());
+        match &item.kind {
+            ItemKind::Fanout(members) => variables.extend(list_variables(members)),
+            ItemKind::Repeat(_, body) => variables.extend(list_variables(std::slice::from_ref(body))),
+            ItemKind::Group(group) => {
+                variables.extend(group.scopes.iter().flat_map(|scope| list_variables(&scope.items)));
+            }
+            _ => {}
+        }
+    }
+    variables
 }
 
 impl Item<'_> {

@@ -1,6 +1,6 @@
 //! Text as Markdown: as prose where Markdown reads it as it is, otherwise as an expression.
 
-use crate::text::{PathPart, Piece, Reference, is_identifier};
+use crate::text::{Piece, write_value};
 
 /// Whether Markdown leaves a text as it is, apart from escaped signs.
 pub(crate) fn is_plain(pieces: &[Piece]) -> bool {
@@ -65,22 +65,6 @@ pub(crate) fn write_template(pieces: &[Piece]) -> String {
         Piece::Secret(_) | Piece::Expression(_) => "…".to_owned(),
     };
     format!("`{}`", pieces.iter().map(write).collect::<String>())
-}
-
-/// A reference as JavaScript.
-pub(crate) fn write_value(reference: &Reference) -> String {
-    let mut out = reference.name.clone();
-    for part in &reference.path {
-        match part {
-            PathPart::Field(field) if is_identifier(field) => out.push_str(&format!(".{field}")),
-            PathPart::Field(field) => {
-                let key = flowloom_core::render::to_json(&field.as_str().into());
-                out.push_str(&format!("[{key}]"));
-            }
-            PathPart::Index(index) => out.push_str(&format!("[{index}]")),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use flowloom_core::expr::js::Js;
 use flowloom_core::expr::{Expr, Segment, Template, TemplatePart};
-use flowloom_core::render::shorten_text;
+use flowloom_core::render::{shorten_text, to_json};
 use flowloom_core::value::Value;
 use flowloom_formats::markdown::can_name_variable;
 
@@ -42,19 +42,21 @@ pub(crate) enum PathPart {
 pub(crate) fn read_pieces(template: &Template) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for part in &template.parts {
-        let piece = match part {
-            TemplatePart::Text(text) => Piece::Text(text.to_string()),
-            TemplatePart::Secret(name) => Piece::Secret(name.to_string()),
-            TemplatePart::Ref(reference) => Piece::Value(Reference {
+        let read = match part {
+            TemplatePart::Text(text) => vec![Piece::Text(text.to_string())],
+            TemplatePart::Secret(name) => vec![Piece::Secret(name.to_string())],
+            TemplatePart::Ref(reference) => vec![Piece::Value(Reference {
                 name: reference.name.to_string(),
                 path: reference.path.iter().map(read_segment).collect(),
                 source: reference.source.to_string(),
-            }),
+            })],
             TemplatePart::Expr(expr) => read_expression(expr),
         };
-        match (pieces.last_mut(), piece) {
-            (Some(Piece::Text(last)), Piece::Text(text)) => last.push_str(&text),
-            (_, piece) => pieces.push(piece),
+        for piece in read {
+            match (pieces.last_mut(), piece) {
+                (Some(Piece::Text(last)), Piece::Text(text)) => last.push_str(&text),
+                (_, piece) => pieces.push(piece),
+            }
         }
     }
     pieces
@@ -67,23 +69,35 @@ fn read_segment(segment: &Segment) -> PathPart {
     }
 }
 
-/// An expression of Markdown: a variable with a path, a constant text, or something else.
-pub(crate) fn read_expression(expr: &Expr) -> Piece {
+/// An expression of Markdown: a variable with a path, a text, a template literal of these, or something else.
+pub(crate) fn read_expression(expr: &Expr) -> Vec<Piece> {
     let Expr::Js(js) = expr else {
         let source = if let Expr::Script(script) = expr { script.place.source.clone() } else { String::new() };
-        return Piece::Expression(source);
+        return vec![Piece::Expression(source)];
     };
     let (inner, source) = match &**js {
         Js::Placed(inner, place) => (&**inner, place.source.clone()),
         other => (other, String::new()),
     };
-    if let Js::Literal(Value::String(text)) = inner {
-        return Piece::Text(text.to_string());
+    let pieces = match inner {
+        Js::Template(parts) => parts.iter().map(|part| read_part(part, None)).collect(),
+        single => read_part(single, Some(&source)).map(|piece| vec![piece]),
+    };
+    pieces.unwrap_or_else(|| vec![Piece::Expression(source)])
+}
+
+/// A constant text, or a variable with a path. `source`: how it is written, if that is known.
+fn read_part(js: &Js, source: Option<&str>) -> Option<Piece> {
+    if let Js::Literal(Value::String(text)) = js {
+        return Some(Piece::Text(text.to_string()));
     }
-    match read_path(inner) {
-        Some((name, path)) => Piece::Value(Reference { name, path, source: format!("{{{source}}}") }),
-        None => Piece::Expression(source),
-    }
+    let (name, path) = read_path(js)?;
+    let mut reference = Reference { name, path, source: String::new() };
+    reference.source = match source {
+        Some(source) => format!("{{{source}}}"),
+        None => format!("${{{}}}", write_value(&reference)),
+    };
+    Some(Piece::Value(reference))
 }
 
 fn read_path(js: &Js) -> Option<(String, Vec<PathPart>)> {
@@ -100,6 +114,22 @@ fn read_path(js: &Js) -> Option<(String, Vec<PathPart>)> {
         }
         _ => None,
     }
+}
+
+/// A reference as JavaScript.
+pub(crate) fn write_value(reference: &Reference) -> String {
+    let mut out = reference.name.clone();
+    for part in &reference.path {
+        match part {
+            PathPart::Field(field) if is_identifier(field) => out.push_str(&format!(".{field}")),
+            PathPart::Field(field) => {
+                let key = to_json(&field.as_str().into());
+                out.push_str(&format!("[{key}]"));
+            }
+            PathPart::Index(index) => out.push_str(&format!("[{index}]")),
+        }
+    }
+    out
 }
 
 /// Whether a text consists of letters, digits and `_`.
@@ -137,7 +167,32 @@ pub(crate) fn shorten_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+
+    #[test]
+    fn a_template_literal_of_texts_and_variables_is_a_text() {
+        let name = |name: &str| Js::Name(name.into());
+        let text = |text: &str| Js::Literal(text.into());
+        let field = Js::Member(Box::new(name("a")), Box::new(text("b")), false);
+        let sum = Js::Binary(flowloom_core::expr::js::Binary::Add, Box::new(name("a")), Box::new(name("b")));
+        let cases = [
+            (Js::Template(vec![text(" say "), name("a"), field, text(".")]), " say [${a}][${a.b}]."),
+            (Js::Template(Vec::new()), ""),
+            (Js::Template(vec![name("a"), sum]), "an expression"),
+            (text("a"), "a"),
+        ];
+        for (js, expected) in cases {
+            let template = Template { parts: vec![TemplatePart::Expr(Arc::new(Expr::Js(Arc::new(js))))] };
+            let show = |piece: Piece| match piece {
+                Piece::Text(text) => text,
+                Piece::Value(reference) => format!("[{}]", reference.source),
+                Piece::Secret(_) | Piece::Expression(_) => "an expression".to_owned(),
+            };
+            assert_eq!(read_pieces(&template).into_iter().map(show).collect::<String>(), expected);
+        }
+    }
 
     #[test]
     fn names_become_identifiers() {

@@ -6,7 +6,7 @@ use flowloom_core::plan::{Agent, AgentTool, Composite, Generate, Machine, Plan, 
 use flowloom_formats::graph::{MAX_NODE_VISITS, TIMEOUT_MS};
 
 use crate::draft::{FailureRule, Item, ItemKind, Prompt};
-use crate::names::Names;
+use crate::names::{COUNTER, Names};
 use crate::report::Report;
 use crate::text::to_identifier;
 
@@ -66,7 +66,7 @@ fn prompt_of<'p>(generate: &'p Generate, tools: &'p [AgentTool], variable: &str)
 /// The names that the answers of agents cannot have.
 fn reserve_names() -> Names {
     let mut names = Names::default();
-    for reserved in [MESSAGE_INPUT, "input", "iteration"] {
+    for reserved in [MESSAGE_INPUT, "input", COUNTER] {
         names.take_name(reserved);
     }
     names

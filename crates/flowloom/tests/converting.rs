@@ -158,7 +158,7 @@ fn a_server_converts_without_storing() {
     let server = RunningServer::start(&place, &[]);
     let post = |body: Value| server.post("/api/v1/convert", &body);
     let converted = post(json!({"to": "steps", "source": flow_text()})).json();
-    assert_eq!((&converted["format"], &converted["lost"]), (&json!("flow"), &json!(3)), "{converted}");
+    assert_eq!((&converted["format"], &converted["lost"]), (&json!("flow"), &json!(2)), "{converted}");
     let by_kind = converted["kept_by_kind"].as_object().expect("an object").values().filter_map(Value::as_u64);
     assert_eq!((Some(by_kind.sum()), converted["kept"] != 0), (converted["kept"].as_u64(), true), "{converted}");
     let text = converted["text"].as_str().expect("a result");

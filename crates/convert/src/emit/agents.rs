@@ -28,11 +28,10 @@ struct Task {
 
 impl Emitter<'_> {
     pub(super) fn emit_agents(&mut self, items: &[Item<'_>], to: Format) -> Option<String> {
-        let span = self.plan.root.span;
         let is_conversation = self.plan.thread.is_some();
         for input in read_inputs(self.plan, items).iter().filter(|_| !is_conversation) {
             let message = format!("the input {}: a conversation has only the message of the user", input.name);
-            self.report.add_loss(span, message);
+            self.report.add_loss(input.span, message);
         }
         let mut tasks = Vec::new();
         let mut losses = Vec::new();

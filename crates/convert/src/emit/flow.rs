@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use flowloom_core::expr::{Data, Template};
+use flowloom_core::json::parse_value;
 use flowloom_core::plan::{Assignment, BodySpec, Capture, HttpSpec, Input, InputKind, Inputs, Scrape};
 use flowloom_core::render::to_json;
 use flowloom_core::value::{Map, Value};
@@ -11,17 +12,19 @@ use flowloom_formats::flow;
 
 use super::parts::join_instructions;
 use super::{Abilities, Emitter};
-use crate::calls::{FETCH_FUNCTION, REQUEST_FUNCTION, read_call};
+use crate::calls::{BODY_FIELD, FETCH_FUNCTION, REQUEST_FUNCTION, read_call};
 use crate::draft::{Item, ItemKind, Prompt};
 use crate::json_text::{ObjectBuilder, Row, write_definition};
-use crate::names::{chains_outputs, declared_inputs, read_inputs};
-use crate::text::{PathPart, Reference};
+use crate::names::{declared_inputs, read_inputs};
+use crate::requests::CONTENT_TYPE;
+use crate::text::{PathPart, Reference, to_identifier};
 
 const ABILITIES: Abilities =
     Abilities { timeout: false, retry: false, skip_errors: false, condition: false, answer: true };
 
 impl Emitter<'_> {
     pub(super) fn emit_flow(&mut self, items: &[Item<'_>]) -> Option<String> {
+        self.reserve_names();
         let mut rows: Vec<Row> = Vec::new();
         if !items.iter().any(|item| matches!(item.kind, ItemKind::Defaults(_))) {
             rows.extend(self.start_row(items));
@@ -51,9 +54,13 @@ impl Emitter<'_> {
         Some(write_definition(flow::FORMAT, head, &[("steps", &rows)], self.has_comments))
     }
 
+    /// Keeps the names of variables, which they have in the flow too, from those that results need.
+    fn reserve_names(&mut self) {
+        self.inputs.iter().chain(&self.variables).for_each(|name| self.names.reserve_name(name));
+    }
+
     /// The block that declares the inputs.
     fn start_row(&mut self, items: &[Item<'_>]) -> Option<Row> {
-        let span = self.plan.root.span;
         let inputs = read_inputs(self.plan, items);
         if inputs.is_empty() {
             return None;
@@ -73,7 +80,7 @@ impl Emitter<'_> {
                 }
                 (..) => format!("the input {} takes any value, which nothing checks", input.name),
             };
-            self.report.add_change(span, message);
+            self.report.add_change(input.span, message);
             let is_text =
                 !matches!(input.kind, InputKind::List | InputKind::File | InputKind::Number | InputKind::Boolean);
             self.names.set(&input.name, &input.name, is_text);
@@ -116,7 +123,6 @@ impl Emitter<'_> {
             }
             ItemKind::Repeat(_, body) => {
                 self.report.add_loss(span, format!("the loop {title}: a flow has no loops, so its step runs once"));
-                self.names.lose("iteration");
                 rows.push(Row { comments: self.loss_comments(mark), value: None });
                 return self.emit_once(body, |emitter, body| emitter.push_flow_item(body, rows));
             }
@@ -149,6 +155,7 @@ impl Emitter<'_> {
         if let Some(target) = &variable {
             let sets_input = self.sets_input();
             self.names.note_result(item, target, sets_input);
+            self.note_kept_field(item, sets_input);
         }
         self.note_lost_name(item, kind, variable.as_deref());
         let comments = self.loss_comments(mark);
@@ -158,13 +165,34 @@ impl Emitter<'_> {
 
     /// The variable of a result. A step list passes each output on, so there it always has a name.
     fn result_name(&mut self, item: &Item<'_>, title: &str) -> Option<String> {
-        if item.variable.is_some() || !chains_outputs(self.plan) || matches!(item.kind, ItemKind::Defaults(_)) {
-            return item.variable.clone();
+        if let Some(variable) = &item.variable {
+            if !self.has_later_members || !self.names.has_target(variable) {
+                return item.variable.clone();
+            }
+            // The other members read what is kept under this name.
+            let name = self.names.take_name(variable);
+            self.report.add_change(item.span, format!("the result {variable} has the name {name}"));
+            return Some(name);
         }
-        let name = crate::text::to_identifier(title, "result");
-        let name = if self.names.has_target(&name) { format!("{name}{}", self.report.mark()) } else { name };
+        if !self.sets_input() || matches!(item.kind, ItemKind::Defaults(_)) {
+            return None;
+        }
+        let name = self.names.take_name(&to_identifier(title, "result"));
         self.report.add_change(item.span, format!("the output of {title} has the name {name}"));
         Some(name)
+    }
+
+    /// Notes that only a field of the output of a call is the output of its block.
+    fn note_kept_field(&mut self, item: &Item<'_>, sets_input: bool) {
+        if !matches!(item.kind, ItemKind::Call(_) | ItemKind::Block(_)) {
+            return;
+        }
+        let Some(call) = read_call(item) else { return };
+        let field = if call.function == REQUEST_FUNCTION { Some(BODY_FIELD) } else { call.kept_field };
+        let Some(field) = field else { return };
+        for variable in item.variable.as_deref().into_iter().chain(sets_input.then_some("input")) {
+            self.names.keep_field(variable, field);
+        }
     }
 
     /// The name of a step that a flow shows under another name.
@@ -289,15 +317,28 @@ fn with_request_parts(config: ObjectBuilder, mut arguments: Map) -> ObjectBuilde
         Some(method) => config.with("method", method.to_ascii_uppercase()),
         None => config,
     };
+    let mut headers = arguments.get("headers").and_then(Value::as_map).cloned().unwrap_or_default();
+    let body = arguments.shift_remove("body");
+    let is_typed = headers.keys().any(|name| name.eq_ignore_ascii_case(CONTENT_TYPE));
+    let body = body.map(|body| match body {
+        Value::String(text) => {
+            // The function takes the text of an object for JSON.
+            if !is_typed && parse_value(text.trim()).is_ok_and(|value| value.as_map().is_some()) {
+                headers.insert(CONTENT_TYPE.into(), "application/json".into());
+            }
+            ("text", Value::String(text))
+        }
+        // With this type, a flow would set its own one, too.
+        body if is_typed => ("text", to_json(&body).into()),
+        body => ("json", body),
+    });
     let row = |(key, value): (&Arc<str>, &Value)| {
         ObjectBuilder::default().with("key", &**key).with("value", value.clone()).build()
     };
-    let headers = arguments.get("headers").and_then(Value::as_map);
-    let headers = headers.map(|headers| Value::list(headers.iter().map(row).collect()));
-    let config = config.with_some("headers", headers);
-    match arguments.shift_remove("body") {
-        Some(Value::String(text)) => config.with("bodyType", "text").with("body", &*text),
-        Some(body) => config.with("bodyType", "json").with("body", body),
+    let rows = (!headers.is_empty()).then(|| Value::list(headers.iter().map(row).collect()));
+    let config = config.with_some("headers", rows);
+    match body {
+        Some((kind, body)) => config.with("bodyType", kind).with("body", body),
         None => config,
     }
 }

@@ -12,9 +12,9 @@ use super::markdown_text::{CHECKED_FILE, Phase, find_changed_texts, write_file, 
 use super::parts::{join_instructions, strip_rule};
 use super::{Abilities, Emitter};
 use crate::draft::{Item, ItemKind, Prompt, contained_text};
-use crate::names::{chains_outputs, read_inputs};
-use crate::prose::{is_plain, write_value};
-use crate::text::{Piece, Reference, is_identifier, shorten_line, to_identifier};
+use crate::names::{COUNTER, chains_outputs, read_inputs};
+use crate::prose::is_plain;
+use crate::text::{Piece, Reference, is_identifier, shorten_line, to_identifier, write_value};
 
 /// The name of the action inside a block, which differs from that of the block.
 fn inner_name(block: &str) -> &'static str {
@@ -88,7 +88,7 @@ impl Emitter<'_> {
     }
 
     fn write_input(&mut self, input: &Input) -> String {
-        let span = self.plan.root.span;
+        let span = input.span;
         let name = self.names.take_name(&to_identifier(&input.name, "input1"));
         let is_any = input.kind == InputKind::Any;
         let has_defaults = matches!(&self.plan.inputs, Inputs::Named { .. }) && is_any;
@@ -238,7 +238,6 @@ impl Emitter<'_> {
                 item.title()
             );
             self.report.add_loss(item.span, message);
-            self.names.lose("iteration");
             phases.push(Phase::new_comment(self.loss_comments(mark)));
             return self.emit_once(body, |emitter, body| emitter.push_phase(body, system, phases));
         };
@@ -246,6 +245,7 @@ impl Emitter<'_> {
         self.check_policy(item, Abilities::default());
         self.check_policy(body, Abilities::default());
         self.check_prompt(body, prompt, system);
+        let outside = self.names.mark();
         // In its own prompt, the variable is the output of the previous round, which the first one does not have.
         if let Some(variable) = &body.variable {
             self.names.lose(variable);
@@ -253,7 +253,7 @@ impl Emitter<'_> {
         let name = self.action_name(body, &title);
         let inner = inner_name(&name);
         self.names.set("input", &format!("$.last?.{inner} ?? {input}"), true);
-        self.names.set("iteration", "$.index", true);
+        self.names.set(COUNTER, "$.index", true);
         let (pieces, provided) = provide_values(self.translate_pieces(body, prompt, system));
         let mut ends = vec![format!("$.index === {}", looped.max)];
         if let Some(text) = until.flatten() {
@@ -266,12 +266,12 @@ impl Emitter<'_> {
         let action = self.write_action(body, prompt.generate, inner);
         let message = format!("the output of {title} is the field {inner} of the last item of {name}");
         self.report.add_change(item.span, message);
+        self.names.return_to(outside);
         let last = format!("{name}[{name}.length - 1].{inner}");
         let is_text = body.gives_text();
         for variable in body.variable.iter().map(String::as_str).chain(["input"]) {
             self.names.set(variable, &last, is_text);
         }
-        self.names.forget("iteration");
         let comments = self.loss_comments(mark);
         phases.push(Phase { pieces, action, block: Some((tag, "Loop")), ..Phase::new_comment(comments) });
     }

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use flowloom_core::expr::Data;
 use flowloom_core::render::to_json;
-use flowloom_formats::list_built_in_functions;
 
 use super::markdown_text::Phase;
 use super::{Abilities, Emitter};
-use crate::calls::{Call, read_call};
+use crate::calls::{Call, is_built_in, read_call};
 use crate::draft::{Item, ItemKind};
 use crate::prose::write_template;
 use crate::text::shorten_line;
@@ -93,10 +92,6 @@ fn describe_change(item: &Item<'_>) -> &'static str {
         ItemKind::Block(_) => "an action does not check inputs and outputs",
         _ => "an action passes these arguments, and not the variables",
     }
-}
-
-fn is_built_in(function: &str) -> bool {
-    list_built_in_functions().iter().any(|(id, _)| id == function)
 }
 
 /// The element that calls a function: its id in kebab case. `None` if no element can.

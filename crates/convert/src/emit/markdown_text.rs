@@ -7,8 +7,8 @@ use flowloom_core::value::Value;
 use flowloom_formats::{Sources, StopFlag, compile, markdown};
 
 use crate::draft::{ItemKind, read_phase_of};
-use crate::prose::{write_literal, write_plain, write_value};
-use crate::text::{Piece, read_pieces};
+use crate::prose::{write_literal, write_plain};
+use crate::text::{Piece, read_pieces, write_value};
 
 /// The temperature of a call that sets none.
 const DEFAULT_TEMPERATURE: f64 = 0.5;

@@ -10,25 +10,22 @@ mod markdown_text;
 mod parts;
 mod pipeline;
 mod pipeline_prompts;
+mod references;
 mod steps;
 
 use std::collections::{HashMap, HashSet};
 
 use flowloom_core::chat::GenerateOptions;
-use flowloom_core::diagnostic::Span;
-use flowloom_core::expr::Template;
-use flowloom_core::plan::{Format, Generate, Inputs, Plan};
-use flowloom_core::value::Value;
+use flowloom_core::plan::{Format, Generate, Plan};
 use flowloom_formats::{
     StopFlag, agent, flow as flow_format, graph, markdown as markdown_format, pipeline as pipeline_format,
     steps as steps_format,
 };
 
 use crate::calls::Call;
-use crate::draft::{Body, FailureRule, Item, ItemKind, Prompt, read_body};
-use crate::names::{Known, Names, chains_outputs};
+use crate::draft::{Body, FailureRule, Item, ItemKind, Prompt, list_variables, read_body};
+use crate::names::{Names, chains_outputs};
 use crate::report::Report;
-use crate::text::{PathPart, Piece, Reference, read_pieces, shorten_line};
 use crate::turns::{read_agent, read_machine};
 
 /// The input and the state of a writer.
@@ -42,8 +39,8 @@ pub(crate) struct Emitter<'p> {
     pub(crate) inputs: HashSet<String>,
     /// Inputs whose value is a part of the result, by name.
     pub(crate) fixed: HashMap<String, String>,
-    /// Whether the input of the step list that is written may be an object, which functions take as their arguments.
-    pub(crate) is_input_object: bool,
+    /// The variables that steps set.
+    pub(crate) variables: HashSet<String>,
     /// Rows of the frontmatter for inputs that the definition does not declare; `None` in other formats than Markdown.
     pub(crate) added_inputs: Option<Vec<String>>,
     /// Ends the conversion when it is set.
@@ -52,6 +49,8 @@ pub(crate) struct Emitter<'p> {
     pub(crate) has_comments: bool,
     /// Whether the present step is a member of a fan-out, whose output does not become the next input.
     pub(crate) is_member: bool,
+    /// Whether later members of the present fan-out see the variables as they were before it.
+    pub(crate) has_later_members: bool,
     /// Whether the present step runs once in the result, but in the definition as often as a loop or a choice says.
     pub(crate) is_unrolled: bool,
     /// Whether an output has replaced the input of the step list that is written.
@@ -99,6 +98,7 @@ pub(crate) fn emit_plan(emitter: &mut Emitter<'_>, to: Format) -> Option<String>
         },
         (Body::Items(items), _) => items,
     };
+    emitter.variables = list_variables(&items).into_iter().map(str::to_owned).collect();
     if plan.thread.is_some() && is_prompted {
         let message =
             "the conversation: a model sees the message or the answer before it, and nothing of earlier turns";
@@ -150,19 +150,21 @@ impl Emitter<'_> {
     fn emit_members<'m>(&mut self, members: &'m [Item<'m>], mut write: impl FnMut(&mut Self, &'m Item<'m>)) {
         let before = self.names.mark();
         let mut set = Vec::new();
-        for member in members.iter().take_while(|_| !self.stop.is_stopped()) {
+        for (index, member) in members.iter().enumerate().take_while(|_| !self.stop.is_stopped()) {
             self.is_member = true;
+            self.has_later_members = index + 1 < members.len();
             write(self, member);
             let known = member.variable.as_ref().and_then(|variable| self.names.find(variable).cloned());
             set.push((member.variable.clone(), known));
-            self.names.leave_member(before);
+            self.names.return_to(before);
         }
         self.is_member = false;
+        self.has_later_members = false;
         for (variable, known) in set {
             match (variable, known) {
                 (Some(variable), Some(known)) => {
                     self.names.overwrite(&known.target);
-                    self.names.set(&variable, &known.target, known.is_text);
+                    self.names.copy_facts(&variable, &known);
                 }
                 (Some(variable), None) => self.names.lose(&variable),
                 (None, _) => {}
@@ -178,8 +180,9 @@ impl Emitter<'_> {
 
     /// Notes that a step is lost, and with it what it sets.
     fn lose_result(&mut self, item: &Item<'_>) {
-        if let Some(variable) = &item.variable {
-            self.names.lose(variable);
+        match &item.variable {
+            Some(variable) => self.names.lose(variable),
+            None => self.names.lose_names(item),
         }
         if self.sets_input() {
             self.names.lose("input");
@@ -256,7 +259,14 @@ impl Emitter<'_> {
         }
         let is_named = item.variable.is_some() || step.capability.is_some();
         if !step.writes.is_empty() && !is_named {
-            self.report.add_loss(span, format!("the name of the result of {title}, which is computed"));
+            let is_computed = step.writes.iter().flat_map(|write| &write.names).any(|name| name.as_literal().is_none());
+            self.report.add_loss(
+                span,
+                match is_computed {
+                    true => format!("the name of the result of {title}, which is computed"),
+                    false => format!("the names of the result of {title}: a result has one name here"),
+                },
+            );
         }
         if step.condition.is_some() && !abilities.condition {
             self.report.add_loss(span, format!("the condition of {title}: the step always runs here"));
@@ -328,161 +338,8 @@ impl Emitter<'_> {
 
     /// Reports how the call of a function differs from the step that it replaces.
     fn check_call(&mut self, item: &Item<'_>, call: &Call) {
-        if let Some(difference) = &call.difference {
+        for difference in &call.differences {
             self.report.add_loss(item.span, difference.clone());
         }
     }
-
-    /// A text in the notation of a format: `write` makes a reference, `looks_like` finds text that the target would
-    /// read as one.
-    fn write_text(
-        &mut self,
-        template: &Template,
-        span: Span,
-        write: fn(&str, &Reference) -> Option<String>,
-        has_reference: fn(&str) -> bool,
-    ) -> String {
-        let mark = self.report.mark();
-        let mut out = String::new();
-        for piece in self.resolve_pieces(template, span) {
-            match piece {
-                Piece::Value(reference) => out.push_str(&self.write_reference(&reference, span, write)),
-                Piece::Text(text) | Piece::Secret(text) | Piece::Expression(text) => {
-                    if has_reference(&text) {
-                        let message = format!("the text {:?} looks like a reference here", shorten_line(&text));
-                        self.report.add_loss(span, message);
-                    }
-                    out.push_str(&text);
-                }
-            }
-        }
-        self.has_other_text |= self.report.has_more_than(mark);
-        out
-    }
-
-    /// The pieces of a template: texts, and references to variables that are set, in the names of the target. Everything
-    /// else is text here, and is reported.
-    fn resolve_pieces(&mut self, template: &Template, span: Span) -> Vec<Piece> {
-        let mark = self.report.mark();
-        let mut pieces: Vec<Piece> = Vec::new();
-        for piece in read_pieces(template) {
-            let text = match piece {
-                Piece::Text(text) => text,
-                Piece::Secret(name) => {
-                    self.report.add_loss(span, format!("the secret {name}: prompts cannot contain secrets"));
-                    "…".to_owned()
-                }
-                Piece::Expression(source) => {
-                    let message =
-                        format!("the expression {{{}}}: only references can be written here", shorten_line(&source));
-                    self.report.add_loss(span, message);
-                    "…".to_owned()
-                }
-                Piece::Value(mut reference) => match self.find_constant(&reference) {
-                    Some(text) => {
-                        self.has_other_text |= self.fixed.contains_key(&reference.name);
-                        text
-                    }
-                    None => match self.find_reference(&reference, span) {
-                        Some(known) => {
-                            reference.name = known.target;
-                            pieces.push(Piece::Value(reference));
-                            continue;
-                        }
-                        None => reference.source,
-                    },
-                },
-            };
-            match pieces.last_mut() {
-                Some(Piece::Text(last)) => last.push_str(&text),
-                _ => pieces.push(Piece::Text(text)),
-            }
-        }
-        self.has_other_text |= self.report.has_more_than(mark);
-        pieces
-    }
-
-    /// The text of a constant that a definition declares, or of an input that the target fixes.
-    fn find_constant(&self, reference: &Reference) -> Option<String> {
-        if let (Some(fixed), true) = (self.fixed.get(&reference.name), reference.path.is_empty()) {
-            return Some(fixed.clone());
-        }
-        let Inputs::Named { defaults, accepts_others: false, .. } = &self.plan.inputs else { return None };
-        let is_input = self.inputs.contains(&reference.name);
-        let is_set = self.names.find(&reference.name).is_some();
-        let value = defaults.get(reference.name.as_str()).filter(|_| !is_input && !is_set && reference.path.is_empty());
-        value.and_then(Value::as_str).map(str::to_owned)
-    }
-
-    /// The variable that a reference means, if it is set; reports what else it may be.
-    fn find_reference(&mut self, reference: &Reference, span: Span) -> Option<Known> {
-        let source = &reference.source;
-        self.declare_input(reference, span);
-        let Some(known) = self.names.find(&reference.name).cloned() else {
-            if self.names.is_lost(&reference.name) {
-                self.report.add_loss(span, format!("{source}: what sets it is lost, so it is text here"));
-                return None;
-            }
-            if self.inputs.contains(&reference.name) {
-                self.report.add_loss(span, format!("{source}: an output has taken its place, so it is text here"));
-                return None;
-            }
-            match &self.plan.inputs {
-                Inputs::Named { accepts_others: true, .. } => {
-                    let message = format!("{source}: an input that is not declared, which is text here");
-                    self.report.add_loss(span, message);
-                }
-                Inputs::Named { defaults, .. } if defaults.contains_key(reference.name.as_str()) => {
-                    self.report.add_loss(span, format!("{source}: a constant that is not a string"));
-                }
-                Inputs::Named { .. } | Inputs::Whole(_) => {
-                    self.report.add_difference(span, format!("{source}: nothing sets it, so it is text here"));
-                }
-            }
-            return None;
-        };
-        if self.splits_answer(&known, reference) {
-            if self.reads == AnswerReads::Length && is_length(reference) {
-                return Some(known);
-            }
-            self.lose_part(source, span);
-            return None;
-        }
-        if !known.is_text || !reference.path.is_empty() {
-            let message = format!("{source} may not be a string, and other values are written differently here");
-            self.report.add_loss(span, message);
-        } else if !self.inputs.contains(&reference.name) {
-            let message = "a reference to an answer without any text is written as this format writes missing values";
-            self.report.add_general_difference(self.plan.root.span, message);
-        }
-        Some(known)
-    }
-
-    /// Reports that a part of an answer that is a text cannot be read here.
-    fn lose_part(&mut self, source: &str, span: Span) {
-        self.report.add_loss(span, format!("{source}: a text has no parts here, so the reference is text"));
-    }
-
-    /// Whether a reference reads a part of an answer that is a text, where only the whole can be read.
-    fn splits_answer(&self, known: &Known, reference: &Reference) -> bool {
-        known.is_text && !reference.path.is_empty() && self.reads != AnswerReads::Parts
-    }
-
-    fn write_reference(
-        &mut self,
-        reference: &Reference,
-        span: Span,
-        write: fn(&str, &Reference) -> Option<String>,
-    ) -> String {
-        write(&reference.name, reference).unwrap_or_else(|| {
-            let message = format!("{}: this path cannot be written here", reference.source);
-            self.report.add_loss(span, message);
-            reference.source.clone()
-        })
-    }
-}
-
-/// Whether a reference is to the length of a value.
-fn is_length(reference: &Reference) -> bool {
-    matches!(reference.path.as_slice(), [PathPart::Field(field)] if field == "length")
 }

@@ -10,6 +10,7 @@ use flowloom_formats::markdown::DEFAULT_SYSTEM_PROMPT;
 use super::Emitter;
 use crate::calls::Call;
 use crate::draft::{Group, Item, Prompt};
+use crate::names::COUNTER;
 use crate::text::{Piece, read_expression};
 
 /// Writes a text in the notation of the target.
@@ -50,13 +51,26 @@ impl<'p> Emitter<'p> {
     /// A value with its texts in the notation of the target.
     pub(super) fn write_data(&mut self, data: &Data, write: TextWriter<'_, 'p>) -> Value {
         match data {
-            Data::Constant(value) => value.clone(),
+            Data::Constant(value) => self.write_constant(value, write),
             Data::Text(template) => write(self, template).into(),
             Data::List(items) => Value::list(items.iter().map(|inner| self.write_data(inner, write)).collect()),
             Data::Map(entries) => {
                 let entries = entries.iter().map(|(key, inner)| (key.clone(), self.write_data(inner, write)));
                 entries.collect::<Map>().into()
             }
+        }
+    }
+
+    /// A constant value, of which a text may look like a reference.
+    fn write_constant(&mut self, value: &Value, write: TextWriter<'_, 'p>) -> Value {
+        match value {
+            Value::String(text) => write(self, &Template::from_literal(text)).into(),
+            Value::List(items) => Value::list(items.iter().map(|inner| self.write_constant(inner, write)).collect()),
+            Value::Map(entries) => {
+                let entries = entries.iter().map(|(key, inner)| (key.clone(), self.write_constant(inner, write)));
+                entries.collect::<Map>().into()
+            }
+            other => other.clone(),
         }
     }
 
@@ -104,7 +118,7 @@ impl<'p> Emitter<'p> {
                 self.provide_value(name, value);
             }
             scope.items.iter().for_each(|inner| write(self, inner));
-            self.names.leave_member(before);
+            self.names.return_to(before);
             // A step of the scope may have set a variable that has the same name outside.
             let set = scope.items.iter().filter_map(|inner| inner.variable.as_deref());
             set.for_each(|variable| self.names.overwrite(variable));
@@ -113,21 +127,25 @@ impl<'p> Emitter<'p> {
         self.lose_result(item);
     }
 
-    /// Writes the step of a loop, which runs once.
+    /// Writes the step of a loop, which runs once and does not count its rounds.
     pub(super) fn emit_once<'m>(&mut self, body: &'m Item<'m>, write: impl FnOnce(&mut Self, &'m Item<'m>)) {
         let is_unrolled = std::mem::replace(&mut self.is_unrolled, true);
+        let hidden = self.names.hide_variable(COUNTER);
         write(self, body);
+        if body.variable.as_deref() != Some(COUNTER) {
+            self.names.show_variable(COUNTER, hidden);
+        }
         self.is_unrolled = is_unrolled;
     }
 
     /// Notes what a name in a scope means: a variable outside, or nothing that can be expressed.
     fn provide_value(&mut self, name: &str, value: &Expr) {
-        let outer = match read_expression(value) {
-            Piece::Value(reference) if reference.path.is_empty() => self.names.find(&reference.name).cloned(),
+        let outer = match read_expression(value).as_slice() {
+            [Piece::Value(reference)] if reference.path.is_empty() => self.names.find(&reference.name).cloned(),
             _ => None,
         };
         match outer {
-            Some(known) => self.names.set(name, &known.target, known.is_text),
+            Some(known) => self.names.copy_facts(name, &known),
             None => self.names.lose(name),
         }
     }

@@ -4,19 +4,24 @@ use flowloom_core::diagnostic::Span;
 use flowloom_core::plan::Input;
 use flowloom_core::render::to_json;
 use flowloom_core::value::{Map, Value};
-use flowloom_formats::pipeline;
+use flowloom_formats::pipeline::{self, built_in_blocks};
 
 use super::parts::join_instructions;
 use super::{Abilities, Emitter};
-use crate::calls::{Call, FETCH_FUNCTION, REQUEST_FUNCTION, read_call};
+use crate::calls::{Call, FETCH_FUNCTION, REQUEST_FUNCTION, find_constant_text, read_call};
 use crate::draft::{Item, ItemKind, Prompt};
 use crate::json_text::{ObjectBuilder, Row, write_beside, write_definition};
 use crate::names::read_inputs;
-use crate::prose::write_value;
-use crate::text::{PathPart, Piece, Reference, is_word, read_pieces, to_identifier};
+use crate::text::{PathPart, Piece, Reference, is_word, read_pieces, to_identifier, write_value};
 
 pub(super) const ABILITIES: Abilities =
     Abilities { timeout: false, retry: false, skip_errors: false, condition: false, answer: false };
+
+/// The built-in block that sends a request.
+const REQUEST_BLOCK: &str = "http_request";
+
+/// The built-in block that reads a page.
+const PAGE_BLOCK: &str = "web_scrape";
 
 /// The rows of a pipeline under construction.
 #[derive(Default)]
@@ -54,6 +59,7 @@ impl Emitter<'_> {
         let mut rows = PipelineRows::default();
         for item in items.iter().take_while(|_| !self.stop.is_stopped()) {
             self.push_node(item, &mut rows);
+            self.release_fixed(item);
         }
         if !rows.nodes.iter().any(|row| row.value.is_some()) {
             self.report_nothing_left(pipeline::FORMAT);
@@ -79,8 +85,18 @@ impl Emitter<'_> {
             }
             None => format!("the input {name}: a pipeline has no inputs, its value is a string to fill in"),
         };
-        self.report.add_loss(self.plan.root.span, message);
+        self.report.add_loss(input.span, message);
         self.names.lose(name);
+    }
+
+    /// Notes that a step sets inputs, which are their defaults no more.
+    fn release_fixed(&mut self, item: &Item<'_>) {
+        for name in item.step.writes.iter().flat_map(|write| &write.names) {
+            match name.as_literal() {
+                Some(name) => drop(self.fixed.remove(name)),
+                None => self.fixed.clear(),
+            }
+        }
     }
 
     fn push_node(&mut self, item: &Item<'_>, rows: &mut PipelineRows) {
@@ -114,7 +130,6 @@ impl Emitter<'_> {
             ItemKind::Text => self.report.add_loss(span, "text that no model answers"),
             ItemKind::Repeat(_, body) => {
                 self.report.add_loss(span, format!("the loop {title}: a pipeline has no loops, so its step runs once"));
-                self.names.lose("iteration");
                 rows.nodes.push(Row { comments: self.loss_comments(mark), value: None });
                 return self.emit_once(body, |emitter, body| emitter.push_node(body, rows));
             }
@@ -218,11 +233,15 @@ impl Emitter<'_> {
             emitter.write_text(text, span, write_pipeline_reference, has_pipeline_reference)
         });
         let (block, field) = match function {
-            REQUEST_FUNCTION => ("http_request", call.output_field),
-            FETCH_FUNCTION => ("web_scrape", Some("content")),
+            REQUEST_FUNCTION if has_block_method(call) => (REQUEST_BLOCK, call.output_field),
+            FETCH_FUNCTION => {
+                let message = format!("the page of {title} is read by the block {PAGE_BLOCK}, which shortens its text");
+                self.report.add_loss(span, message);
+                (PAGE_BLOCK, Some("content"))
+            }
             _ => {
                 rows.push_block(function_block(&id, &title, function));
-                (id.as_str(), None)
+                (id.as_str(), call.output_field)
             }
         };
         rows.add_order(&inputs, &id);
@@ -238,6 +257,16 @@ impl Emitter<'_> {
         let base = if matches!(base.as_str(), "memory" | "user") { format!("{base}1") } else { base };
         self.names.take_name(&base)
     }
+}
+
+/// Whether the block for requests takes the method of a call.
+fn has_block_method(call: &Call) -> bool {
+    let Some((_, method)) = call.arguments.iter().find(|(name, _)| name == "method") else { return true };
+    let schema = built_in_blocks()
+        .iter()
+        .find(|block| block.get("id").and_then(Value::as_str) == Some(REQUEST_BLOCK))
+        .and_then(|block| block.get("input_schema")?.get("properties")?.get("method")?.get("enum")?.as_list());
+    find_constant_text(method).is_some_and(|method| schema.is_some_and(|known| known.contains(&method.into())))
 }
 
 /// A block that calls a function.

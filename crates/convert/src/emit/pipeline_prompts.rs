@@ -7,11 +7,11 @@ use flowloom_core::value::{Map, Value};
 use super::pipeline::{
     ABILITIES, PipelineRows, begin_block, object_schema, string_schema, text_schema, write_pipeline_reference,
 };
-use super::{AnswerReads, Emitter, is_length};
+use super::references::is_length;
+use super::{AnswerReads, Emitter};
 use crate::draft::{Item, Prompt};
 use crate::json_text::{ObjectBuilder, Row};
-use crate::prose::write_value;
-use crate::text::{Piece, Reference, to_identifier};
+use crate::text::{Piece, Reference, to_identifier, write_value};
 
 /// The inputs of a block under construction: the references by the name of their input.
 #[derive(Default)]

@@ -1,6 +1,6 @@
 //! Writes step lists.
 
-use flowloom_core::expr::{Data, Template};
+use flowloom_core::expr::{Data, Template, TemplatePart};
 use flowloom_core::plan::{Exhausted, LoopTest, MemoryOperation};
 use flowloom_core::render::to_json;
 use flowloom_core::value::Value;
@@ -8,10 +8,10 @@ use flowloom_formats::steps;
 
 use super::parts::join_instructions;
 use super::{Abilities, Emitter};
-use crate::calls::{FETCH_FUNCTION, REQUEST_FUNCTION, read_call};
+use crate::calls::{Call, FETCH_FUNCTION, REQUEST_ARGUMENTS, REQUEST_FUNCTION, is_built_in, read_call};
 use crate::draft::{FailureRule, Item, ItemKind, contained_text};
 use crate::json_text::{ObjectBuilder, Row, write_definition};
-use crate::names::{chains_outputs, declared_inputs};
+use crate::names::{COUNTER, chains_outputs, declared_inputs};
 use crate::text::{PathPart, Reference, is_word};
 
 const ABILITIES: Abilities =
@@ -48,10 +48,8 @@ impl Emitter<'_> {
 
     /// A step list has one input. Several become its fields, which only steps before the first output can read.
     fn note_steps_input(&mut self) {
-        let span = self.plan.root.span;
         let inputs = declared_inputs(self.plan);
         let is_own = chains_outputs(self.plan);
-        self.is_input_object = inputs.len() > 1;
         for input in &inputs {
             let is_single = inputs.len() == 1;
             let target = if is_single { "input".to_owned() } else { format!("input.{}", input.name) };
@@ -63,7 +61,7 @@ impl Emitter<'_> {
             if let Some(default) = input.default.as_ref().filter(|default| default.is_truthy()) {
                 let default = to_json(default);
                 let message = format!("the default {default} of {}: the input of a step list has none", input.name);
-                self.report.add_loss(span, message);
+                self.report.add_loss(input.span, message);
             }
             let how = match is_single {
                 true => format!(
@@ -72,7 +70,7 @@ impl Emitter<'_> {
                 ),
                 false => format!("the input {} is a field of the input of the step list, a string", input.name),
             };
-            self.report.add_change(span, how);
+            self.report.add_change(input.span, how);
         }
     }
 
@@ -90,11 +88,11 @@ impl Emitter<'_> {
                 self.steps_call(item)
             }
             ItemKind::Memory(memory) => match memory.operation {
-                MemoryOperation::Get => Some(("memory::get".to_owned(), self.steps_text(&memory.prompt, item))),
-                MemoryOperation::Set => Some(("memory::set".to_owned(), self.steps_text(&memory.prompt, item))),
+                MemoryOperation::Get => Some(("memory::get".to_owned(), self.steps_prompt(&memory.prompt, item))),
+                MemoryOperation::Set => Some(("memory::set".to_owned(), self.steps_prompt(&memory.prompt, item))),
                 MemoryOperation::All | MemoryOperation::Profile => None,
             },
-            ItemKind::Ask(question) => Some(("human::ask".to_owned(), self.steps_text(question, item))),
+            ItemKind::Ask(question) => Some(("human::ask".to_owned(), self.steps_prompt(question, item))),
             ItemKind::Fanout(members) => {
                 self.emit_members(members, |emitter, member| emitter.push_steps_item(member, "fanout", rows));
                 self.names.set("__fanout", "__fanout", false);
@@ -149,32 +147,58 @@ impl Emitter<'_> {
         match &item.kind {
             ItemKind::Prompt(prompt) => {
                 self.check_plain_prompt(item, prompt);
-                return Some(("agent::chat".to_owned(), self.steps_text(&join_instructions(prompt), item)));
+                return Some(("agent::chat".to_owned(), self.steps_prompt(&join_instructions(prompt), item)));
             }
             ItemKind::Call(call) if call.arguments.is_none() => {
-                return Some((call.function.to_string(), self.steps_text(&call.prompt, item)));
+                return Some((call.function.to_string(), self.steps_prompt(&call.prompt, item)));
             }
             _ => {}
         }
         let call = read_call(item)?;
-        let title = item.title().to_owned();
         self.check_call(item, &call);
-        if self.is_input_object {
-            let message = format!("the arguments of {title}: a function takes the fields of its input instead of them");
-            self.report.add_loss(item.span, message);
+        self.check_arguments(item, &call);
+        if let Some(url) = self.find_prompt_address(&call) {
+            return Some((call.function.clone(), self.steps_text(url, item)));
         }
-        if let [(name, Data::Text(url))] = call.arguments.as_slice()
-            && name == "url"
-            && matches!(call.function.as_str(), FETCH_FUNCTION | REQUEST_FUNCTION)
-        {
-            let message = format!("the address of {title} is a prompt, which is read as JSON if it is an object");
-            self.report.add_loss(item.span, message);
-            return Some((call.function, self.steps_text(url, item)));
-        }
-        let message = format!("the arguments of {title} are JSON in its prompt, which quotes in inserted values break");
-        self.report.add_loss(item.span, message);
         let arguments = self.write_arguments(&call, &|emitter, text| emitter.steps_text(text, item));
         Some((call.function, to_json(&arguments.into())))
+    }
+
+    /// Reports arguments that a function does not get from the JSON in the prompt of its step.
+    fn check_arguments(&mut self, item: &Item<'_>, call: &Call) {
+        let title = item.title();
+        if !is_built_in(&call.function) {
+            let message = format!(
+                "the arguments of {title}: they are JSON in its prompt, and an endpoint gets this prompt and all \
+                 variables as its fields"
+            );
+            self.report.add_loss(item.span, message);
+        }
+        if matches!(item.kind, ItemKind::Block(_)) {
+            let message = format!("the schemas of the block {title}: a step checks no inputs and outputs");
+            self.report.add_loss(item.span, message);
+        }
+    }
+
+    /// The address that is the whole prompt of a call: the function reads it as no JSON, and reads no variables as its
+    /// arguments.
+    fn find_prompt_address<'c>(&self, call: &'c Call) -> Option<&'c Template> {
+        let [(name, Data::Text(url))] = call.arguments.as_slice() else { return None };
+        let is_address = matches!(url.parts.first(), Some(TemplatePart::Text(text)) if text.starts_with("http"));
+        let is_argument = |name: &&str| self.variables.contains(*name);
+        let is_plain = name == "url" && is_address && !REQUEST_ARGUMENTS.iter().any(is_argument);
+        (is_plain && matches!(call.function.as_str(), FETCH_FUNCTION | REQUEST_FUNCTION)).then_some(url)
+    }
+
+    /// The prompt of a step, which the input replaces if it is empty.
+    fn steps_prompt(&mut self, template: &Template, item: &Item<'_>) -> String {
+        let text = self.steps_text(template, item);
+        if text.is_empty() {
+            self.has_other_text = true;
+            let message = format!("the empty prompt of {}: a step list sends the input in its place", item.title());
+            self.report.add_loss(item.span, message);
+        }
+        text
     }
 
     fn steps_text(&mut self, template: &Template, item: &Item<'_>) -> String {
@@ -217,15 +241,17 @@ impl Emitter<'_> {
     fn note_steps_result(&mut self, item: &Item<'_>, mode: &str) {
         let is_text = item.gives_text() && item.is_certain();
         if mode != "fanout" {
-            self.is_input_object = !matches!(&item.kind, ItemKind::Prompt(_) | ItemKind::Scrape(_));
             if chains_outputs(self.plan) {
                 self.names.set("input", "input", is_text);
             } else if !std::mem::replace(&mut self.is_input_replaced, true) {
                 declared_inputs(self.plan).iter().for_each(|input| self.names.forget(&input.name));
             }
         }
+        if item.variable.is_none() {
+            self.names.lose_names(item);
+        }
         if let Some(variable) = &item.variable {
-            if ["input", "iteration", "__fanout"].contains(&variable.as_str()) && !chains_outputs(self.plan) {
+            if ["input", COUNTER, "__fanout"].contains(&variable.as_str()) && !chains_outputs(self.plan) {
                 let message = format!("the name {variable}: a step list sets a variable of this name itself");
                 self.report.add_loss(item.span, message);
             }
@@ -236,11 +262,14 @@ impl Emitter<'_> {
         }
     }
 
-    /// Notes that only a field of the output of a function is the output of the step.
+    /// Notes that the output of a function has the output of the step as a field, or is a field of it.
     fn note_output_field(&mut self, item: &Item<'_>) {
-        let field = read_call(item).and_then(|call| call.output_field);
-        if let (Some(variable), Some(field)) = (&item.variable, field) {
+        let (Some(variable), Some(call)) = (&item.variable, read_call(item)) else { return };
+        if let Some(field) = call.output_field {
             self.names.set(variable, &format!("{variable}.{field}"), false);
+        }
+        if let Some(field) = call.kept_field {
+            self.names.keep_field(variable, field);
         }
     }
 
@@ -261,7 +290,7 @@ impl Emitter<'_> {
             rows.push(Row { comments: self.loss_comments(mark), value: None });
             return;
         }
-        self.names.set("iteration", "iteration", true);
+        self.names.set(COUNTER, COUNTER, true);
         self.note_steps_result(body, "loop");
         let Some((function, text)) = self.steps_call(body) else { return };
         let row = self.steps_row(body, &function, text, "loop");

@@ -149,12 +149,17 @@ fn write_body(
     }
 }
 
+/// Text as a name or a value in a form is sent.
+pub fn encode_form_text(text: &str) -> String {
+    url::form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
 /// Appends form-encoded text. A secret remains a name and is encoded when its value is inserted.
 fn append_encoded(body: &mut Rich, text: &Rich) {
     for piece in text.pieces() {
         match piece {
             RichPiece::Text(text) => {
-                body.push_text(&url::form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>());
+                body.push_text(&encode_form_text(text));
             }
             RichPiece::Secret(name) => body.push_secret(name),
         }

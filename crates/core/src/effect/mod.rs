@@ -17,8 +17,8 @@ use crate::value::Value;
 
 pub use args::{Arguments, Payload, PromptArgument};
 pub use http::{
-    HTTP_METHODS, HttpReply, HttpRequest, check_header_name, failed_status, is_retryable_status, normalize_url,
-    parse_reply,
+    HTTP_METHODS, HttpReply, HttpRequest, check_header_name, encode_form_text, failed_status, is_retryable_status,
+    normalize_url, parse_reply,
 };
 pub use marks::{MarkedArguments, SecretMarks};
 

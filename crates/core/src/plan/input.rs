@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::code::Code;
-use crate::diagnostic::find_similar_name;
+use crate::diagnostic::{Span, find_similar_name};
 use crate::error::StepFailure;
 use crate::image::find_image_problem;
 use crate::value::{Blob, Map, Number, Value};
@@ -41,6 +41,8 @@ pub struct Input {
     pub is_file: bool,
     /// Labels shown instead of the options of [`InputKind::OneOf`], in their order; empty to show the options.
     pub labels: Vec<String>,
+    /// Its place in the source.
+    pub span: Span,
 }
 
 /// The kind of value that an input accepts.

@@ -290,7 +290,7 @@ impl FlowCompiler<'_> {
             if !name.is_empty() {
                 let description = row.get("description").and_then(Node::as_str).filter(|text| !text.is_empty());
                 let description = description.map(str::to_owned);
-                declared.push(Input { name, description, default: value, ..Input::default() });
+                declared.push(Input { name, description, default: value, span: row.span, ..Input::default() });
             }
         }
         (declared, defaults)

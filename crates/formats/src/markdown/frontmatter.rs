@@ -19,7 +19,7 @@ pub(super) struct Frontmatter {
     pub(super) title: Option<String>,
     /// Constants with their spans.
     pub(super) data: Vec<(String, Value, Span)>,
-    pub(super) inputs: Vec<(Input, Span)>,
+    pub(super) inputs: Vec<Input>,
     pub(super) system: SystemPrompt,
 }
 
@@ -114,8 +114,9 @@ pub(super) fn read(yaml: &str, start: usize, text: &TextPiece<'_>, problems: &mu
     for (name, spec) in read_entries(map.get("input"), "input", &reader, problems) {
         let span = reader.key_span("input", &name);
         // An input that is not valid still counts as declared: its name needs no further error.
-        let input = read_input(&name, &spec, &reader, problems).unwrap_or_else(|| Input { name, ..Input::default() });
-        frontmatter.inputs.push((input, span));
+        let input =
+            read_input(&name, &spec, &reader, problems).unwrap_or_else(|| Input { name, span, ..Input::default() });
+        frontmatter.inputs.push(input);
     }
     frontmatter.system = match map.get("system") {
         None | Some(Value::Null) => SystemPrompt::Default,
@@ -340,7 +341,8 @@ fn read_input(name: &str, spec: &Value, reader: &YamlReader<'_>, problems: &mut 
     let description = text("description").or(text("message")).map(str::to_owned);
     let labels = read_labels(spec.get("options"));
     let is_file = text("type") == Some("file");
-    Some(Input { name: name.to_owned(), description, default, required, kind, is_file, labels })
+    let span = reader.key_span("input", name);
+    Some(Input { name: name.to_owned(), description, default, required, kind, is_file, labels, span })
 }
 
 /// Why an input has no kind.

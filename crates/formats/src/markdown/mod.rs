@@ -215,10 +215,9 @@ impl MarkdownCompiler<'_> {
         self.add_input_fix(text);
         let root = Step::new(Key::numbered_key("workflow", 1), Composite::Sequence(built.phases));
         self.warn_without_action(nodes, &root, text);
-        let declared = self.frontmatter.inputs.iter().map(|(input, _)| input.clone());
+        let declared = self.frontmatter.inputs.clone();
         let mut defaults: Map =
             self.frontmatter.data.iter().map(|(name, value, _)| (name.as_str().into(), value.clone())).collect();
-        let declared: Vec<_> = declared.collect();
         for input in &declared {
             if let Some(default) = &input.default {
                 defaults.insert(input.name.as_str().into(), default.clone());
@@ -242,7 +241,7 @@ impl MarkdownCompiler<'_> {
     fn root_names(&mut self) -> ScopeNames {
         let mut names = ScopeNames::default();
         let data = self.frontmatter.data.iter().map(|(name, _, span)| (name.clone(), *span));
-        let inputs = self.frontmatter.inputs.iter().map(|(input, span)| (input.name.clone(), *span));
+        let inputs = self.frontmatter.inputs.iter().map(|input| (input.name.clone(), input.span));
         for (name, span) in data.chain(inputs).collect::<Vec<_>>() {
             if !names.add_name(&name, Meaning::Variable) {
                 let message = format!("the name {name} is used already, in data");

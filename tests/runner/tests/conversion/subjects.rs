@@ -109,7 +109,9 @@ pub(crate) fn map_inputs(from: &Plan, to: &Plan, inputs: &Value) -> Value {
         (Inputs::Whole(_), Inputs::Whole(_)) => inputs.clone(),
         (Inputs::Whole(name), Inputs::Named { .. }) => to.inputs.keep_accepted(Value::map([(&**name, inputs.clone())])),
         (Inputs::Named { declared, .. }, Inputs::Whole(_)) => match declared.as_slice() {
-            [only] => inputs.get(&only.name).cloned().unwrap_or_default(),
+            [first, others @ ..] if others.iter().all(|other| other.name == first.name) => {
+                inputs.get(&first.name).cloned().unwrap_or_default()
+            }
             _ => inputs.clone(),
         },
         (Inputs::Named { .. }, Inputs::Named { .. }) => to.inputs.keep_accepted(inputs.clone()),
