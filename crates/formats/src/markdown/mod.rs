@@ -24,6 +24,7 @@ mod last_index;
 mod layout;
 mod lex;
 mod mistake;
+mod mistake_words;
 mod model_options;
 mod name_rule;
 mod native;
