@@ -96,6 +96,14 @@ pub(crate) fn find_span(source: &str, span: Span, needle: &str) -> Span {
     }
 }
 
+/// Says that the name `part` in the marked text `written` is probably `meant`, and offers to write it there, as a guess.
+pub(crate) fn suggest_part(diagnostic: &mut Diagnostic, written: &str, part: &str, meant: &str) {
+    let at = written.find(part).filter(|_| written.len() == diagnostic.span.length);
+    let place = at.map(|at| Span { start: diagnostic.span.start + at, length: part.len() });
+    diagnostic.suggest_at(meant, place);
+    diagnostic.help = Some(format!("did you mean {meant:?}?"));
+}
+
 /// The diagnostic code of a JSON error.
 pub(crate) fn json_code(kind: JsonErrorKind) -> Code {
     match kind {

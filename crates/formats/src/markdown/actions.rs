@@ -260,10 +260,10 @@ impl MarkdownCompiler<'_> {
             let meant = self.problems.find_similar(&attribute.name, known.iter().copied());
             let span: Span = text.file_span(attribute.start, attribute.end);
             let diagnostic = self.problems.add_warning(Code::IgnoredKey, span, message);
-            diagnostic.help = Some(match meant {
-                Some(meant) => format!("did you mean {meant}?"),
-                None => format!("<{}> has {}", action.written, known.join(", ")),
-            });
+            match meant {
+                Some(meant) => diagnostic.suggest(meant),
+                None => diagnostic.help = Some(format!("<{}> has {}", action.written, known.join(", "))),
+            }
         }
     }
 }

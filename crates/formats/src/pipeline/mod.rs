@@ -29,7 +29,7 @@ use flowloom_core::value::{Map, Value};
 use crate::front_end::DefinitionSource;
 use crate::notations::{PlacedText, ReferenceRules};
 use crate::problems::Problems;
-use crate::reader::{Fields, find_span, read_json, related_path};
+use crate::reader::{Fields, find_span, read_json, related_path, suggest_part};
 use crate::sources::Sources;
 use crate::wording::ORIGINAL_WORDING;
 use blocks::{BlockCatalog, BlockDefinition};
@@ -303,10 +303,13 @@ impl PipelineCompiler<'_> {
             let meant = self.problems.find_similar(id, self.blocks.block_ids());
             let message = format_args!("there is no block {id:?}");
             let diagnostic = self.problems.add_error(Code::UnknownBlockId, span, message);
-            diagnostic.help = Some(match meant {
-                Some(meant) => format!("did you mean {meant:?}?"),
-                None => format!("put its definition into {BLOCKS_FOLDER}{id}.json next to this file"),
-            });
+            match meant {
+                Some(meant) => diagnostic.suggest(&format!("{meant:?}")),
+                None => {
+                    let help = format!("put its definition into {BLOCKS_FOLDER}{id}.json next to this file");
+                    diagnostic.help = Some(help);
+                }
+            }
         }
         found
     }
@@ -320,10 +323,14 @@ impl PipelineCompiler<'_> {
         }
         let message = format_args!("there is no function {id:?} that a block can call");
         let meant = self.problems.find_similar(id, known);
-        self.problems.add_error(Code::UnknownFunction, span, message).help = Some(match meant {
-            Some(meant) => format!("did you mean {meant:?}?"),
-            None => format!("declare it in flowloom.toml: [functions.\"{id}\"] with a url or a workflow"),
-        });
+        let diagnostic = self.problems.add_error(Code::UnknownFunction, span, message);
+        match meant {
+            Some(meant) => diagnostic.suggest(&format!("{meant:?}")),
+            None => {
+                let help = format!("declare it in flowloom.toml: [functions.\"{id}\"] with a url or a workflow");
+                diagnostic.help = Some(help);
+            }
+        }
     }
 
     fn check_unique_ids(&mut self, rows: &NodeRows<'_>) {
@@ -380,7 +387,7 @@ impl PipelineCompiler<'_> {
             let message = format_args!("there is no node {id:?}");
             let diagnostic = self.problems.add_error(Code::UnknownNode, span, message);
             if let Some(meant) = meant {
-                diagnostic.help = Some(format!("did you mean {meant:?}?"));
+                diagnostic.suggest(&format!("{meant:?}"));
             }
         }
         found
@@ -415,14 +422,15 @@ impl PipelineCompiler<'_> {
             let names = others.chain(RESERVED_NAMES);
             let meant = self.problems.find_similar(&reference.name, names);
             let diagnostic = self.problems.add_warning(Code::UnknownNode, span, message);
-            diagnostic.help = match meant {
-                Some(meant) => Some(format!("did you mean {meant:?}?")),
+            match meant {
+                Some(meant) => suggest_part(diagnostic, &reference.source, &reference.name, meant),
                 // The name in run reports, which people also write in references.
                 None if &*reference.name == "results" => {
-                    Some(format!("leave out \"results.\": {}", reference.source.replacen("results.", "", 1)))
+                    let help = format!("leave out \"results.\": {}", reference.source.replacen("results.", "", 1));
+                    diagnostic.help = Some(help);
                 }
-                None => None,
-            };
+                None => {}
+            }
             return;
         };
         let field = reference.path.first().and_then(|segment| match segment {
@@ -442,13 +450,13 @@ impl PipelineCompiler<'_> {
                 format_args!("{}: the output_schema of the block of {} has no {field:?}", reference.source, target.id);
             let meant = self.problems.find_similar(field, given.keys().map(|name| &**name));
             let diagnostic = self.problems.add_warning(Code::UnknownField, span, message);
-            diagnostic.help = Some(match meant {
-                Some(meant) => format!("did you mean {meant:?}?"),
+            match meant {
+                Some(meant) => suggest_part(diagnostic, &reference.source, field, meant),
                 None => {
                     let names: Vec<&str> = given.keys().map(|name| &**name).collect();
-                    format!("its fields are {}", names.join(", "))
+                    diagnostic.help = Some(format!("its fields are {}", names.join(", ")));
                 }
-            });
+            }
         }
     }
 }

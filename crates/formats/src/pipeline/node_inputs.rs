@@ -103,10 +103,11 @@ impl NodeInputs<'_> {
             let message = format_args!("the block {} has no input {name:?}", self.block.id);
             let names: Vec<&str> = declared.keys().map(|name| &**name).collect();
             let meant = problems.find_similar(name, names.iter().copied());
-            problems.add_warning(Code::UnknownKey, *span, message).help = Some(match meant {
-                Some(meant) => format!("did you mean {meant:?}?"),
-                None => format!("it has {}", names.join(", ")),
-            });
+            let diagnostic = problems.add_warning(Code::UnknownKey, *span, message);
+            match meant {
+                Some(meant) => diagnostic.suggest(&format!("{meant:?}")),
+                None => diagnostic.help = Some(format!("it has {}", names.join(", "))),
+            }
         }
     }
 
