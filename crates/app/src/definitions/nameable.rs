@@ -13,10 +13,12 @@ use flowloom_store::{DefinitionKind, DefinitionRow, Store};
 
 use super::agents_above::list_folders_above;
 use super::find::find_named;
-use super::folder::{derive_file_id, id_from_path, list_files};
+use super::folder::{derive_file_id, find_definition_id, id_from_path, list_files};
+use super::source::Loader;
 use super::stored::list_definitions;
 use crate::config::Config;
 use crate::error::AppError;
+use crate::tools::descriptor::ToolDescriptor;
 use crate::wiring::build_default_models;
 
 /// The names of folders of agents.
@@ -199,13 +201,23 @@ fn read_agent_id(folder: &Path) -> Option<String> {
     id.or_else(|| settings.get("name")?.as_str()).map(str::to_owned)
 }
 
-/// The file of the workflow that the agent at `path` calls with a tool of this name: a file of its folder, or else one of the
-/// project with this id; `None` if there is none.
+/// Maximum number of files of a folder that are compiled to find a tool.
+const MAX_COMPILED_FILES: usize = 200;
+
+/// The file of the workflow that the agent at `path` calls with a tool of this name: a file of its folder with this id or this
+/// name as a tool, or else one of the project with this id; `None` if there is none.
 pub fn find_tool_file(config: &Config, path: &Path, tool: &str) -> Option<PathBuf> {
     let plain = tool.strip_prefix("@@").unwrap_or(tool);
     let folder = path.parent().unwrap_or(Path::new(""));
     let in_folder = |id: &str| list_folder_files(folder, path).find(|file| derive_file_id(folder, file) == id);
     let found = in_folder(plain).or_else(|| in_folder(plain.strip_prefix("flow_")?));
+    let loader = Loader::new(config);
+    let is_tool = |file: &PathBuf| {
+        let Some(plan) = loader.compile(file).compiled.plan else { return false };
+        let id = find_definition_id(Some(&plan), folder, file);
+        ToolDescriptor::new(&id, Arc::new(plan)).declaration.name == plain
+    };
+    let found = found.or_else(|| list_folder_files(folder, path).take(MAX_COMPILED_FILES).find(is_tool));
     found.or_else(|| find_named(config, Path::new(plain)).ok().filter(|file| file.is_file() && file != path))
 }
 
