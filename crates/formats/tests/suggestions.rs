@@ -36,7 +36,7 @@ fn names_that_are_meant_can_be_written() {
     };
     let graph = |target: &str, agent: &str| {
         format!(
-            r#"{{"graph_name": "G", "entryNodeId": "start", "nodes": [{{"id": "start", "name": "start", "nodeType": "AGENT", "agentId": "{agent}"}}, {{"id": "answer", "name": "answer", "nodeType": "AGENT", "agentId": "refunds"}}], "edges": [{{"sourceNodeId": "start", "targetNodeId": "{target}", "conditionType": "ALWAYS"}}], "agents": [{{"id": "refunds", "systemPrompt": "Help."}}]}}"#
+            r#"{{"graph_name": "G", "entrypointNodeId": "start", "nodes": [{{"id": "start", "name": "start", "nodeType": "AGENT", "agentId": "{agent}"}}, {{"id": "answer", "name": "answer", "nodeType": "AGENT", "agentId": "refunds"}}], "edges": [{{"sourceNodeId": "start", "targetNodeId": "{target}", "conditionType": "ALWAYS"}}], "agents": [{{"id": "refunds", "systemPrompt": "Help."}}]}}"#
         )
     };
     let cases = [

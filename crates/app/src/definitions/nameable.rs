@@ -17,6 +17,7 @@ use super::folder::{derive_file_id, find_definition_id, id_from_path, list_files
 use super::source::Loader;
 use super::stored::list_definitions;
 use crate::config::Config;
+use crate::config::functions::to_value;
 use crate::error::AppError;
 use crate::tools::descriptor::ToolDescriptor;
 use crate::wiring::build_default_models;
@@ -34,8 +35,10 @@ pub struct Nameable {
     pub name: String,
     /// A short description.
     pub description: String,
-    /// The inputs of a block.
+    /// The inputs of a block or of a function.
     pub inputs: Vec<Nameable>,
+    /// The constants of a function's action in Markdown workflows.
+    pub helpers: Vec<Nameable>,
 }
 
 /// The things that a definition can name.
@@ -59,7 +62,7 @@ pub struct NameableThings {
 
 impl Nameable {
     fn new(name: impl Into<String>, description: impl Into<String>) -> Nameable {
-        Nameable { name: name.into(), description: description.into(), inputs: Vec::new() }
+        Nameable { name: name.into(), description: description.into(), inputs: Vec::new(), helpers: Vec::new() }
     }
 }
 
@@ -123,7 +126,11 @@ fn describe_block(block: &Value) -> Nameable {
 
 /// The inputs of a block, each with its type and whether it is required.
 pub fn list_block_inputs(block: &Value) -> Vec<Nameable> {
-    let Some(schema) = block.get("input_schema") else { return Vec::new() };
+    block.get("input_schema").map(list_properties).unwrap_or_default()
+}
+
+/// The properties of a schema, each with its type and whether it is required.
+fn list_properties(schema: &Value) -> Vec<Nameable> {
     let required = schema.get("required").and_then(Value::as_list).unwrap_or_default();
     let describe = |(name, field): (&Arc<str>, &Value)| {
         let is_required = required.iter().any(|one| one.as_str() == Some(&**name)) && field.get("default").is_none();
@@ -138,7 +145,10 @@ pub fn list_block_inputs(block: &Value) -> Vec<Nameable> {
 fn list_functions(config: &Config) -> Vec<Nameable> {
     let own = config.functions.iter().map(|(name, function)| {
         let place = function.url.as_ref().or(function.workflow.as_ref());
-        Nameable::new(name, function.description.as_ref().or(place).cloned().unwrap_or_default())
+        let inputs = function.parameters.as_ref().map(|schema| list_properties(&to_value(schema)));
+        let helpers = function.helpers.keys().map(|helper| Nameable::new(helper, "")).collect();
+        let description = function.description.as_ref().or(place).cloned().unwrap_or_default();
+        Nameable { inputs: inputs.unwrap_or_default(), helpers, ..Nameable::new(name, description) }
     });
     let built_in = list_built_in_functions().into_iter();
     let built_in = built_in.filter(|(name, _)| !config.functions.contains_key(name));
