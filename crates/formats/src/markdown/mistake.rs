@@ -26,6 +26,8 @@ enum MistakeKind {
     Complex,
     /// A tag that is never closed.
     OpenTag(OpenedTag),
+    /// A closing tag, where that of this element was expected.
+    OtherClosingTag(OpenedTag),
     /// An expression that is never closed, whose `{` is here.
     OpenExpression(usize),
     /// A `<` that begins no tag.
@@ -75,6 +77,7 @@ impl Mistake {
         let kind = match tag {
             _ if *message.rule_id == "complex" => MistakeKind::Complex,
             Some(tag) if reason.starts_with("Expected a closing tag") => MistakeKind::OpenTag(tag),
+            Some(tag) if reason.starts_with("Unexpected closing tag") => MistakeKind::OtherClosingTag(tag),
             _ => find_open_brace(text, at, &reason, expression).map_or(MistakeKind::Other, MistakeKind::OpenExpression),
         };
         Mistake { kind, at, reason }
@@ -128,7 +131,18 @@ impl Mistake {
                 let paragraph = text[self.at..].find("\n\n").map_or(text.len(), |length| self.at + length);
                 Some(Extent { ranges: vec![self.at..self.at + 1], names: self.at..paragraph })
             }
-            MistakeKind::Other => Extent::of_tag(text, text.get(..(self.at + 1).min(text.len()))?.rfind('<')?),
+            MistakeKind::OtherClosingTag(tag) => {
+                let open = Extent::of_tag(text, tag.start)?;
+                let closing = text[self.at..].find('>').map_or(self.at, |length| self.at + length + 1);
+                let name = text[self.at..closing].trim_matches(['<', '/', '>']);
+                let is_of_other = text[..tag.start].contains(&format!("<{name}"));
+                let ranges = open.ranges.into_iter().chain((!is_of_other).then_some(self.at..closing));
+                Some(Extent { ranges: ranges.collect(), names: open.names })
+            }
+            MistakeKind::Other => {
+                let end = text.ceil_char_boundary(self.at + 1);
+                Extent::of_tag(text, text[..end].rfind('<')?)
+            }
         }
     }
 }

@@ -106,7 +106,9 @@ pub(super) fn parse(text: &TextPiece<'_>, is_file: bool, problems: &mut Problems
         match &readable[masked.names.clone()] {
             // The file that it includes may give any name.
             tag if tag.starts_with("<Include") => problems.distrust_names(),
-            tag => problems.distrust_words(tag),
+            tag => {
+                problems.distrust_words(tag.split_once(char::is_whitespace).map_or("", |(_, attributes)| attributes))
+            }
         }
         for range in masked.ranges {
             readable = blank_range(&readable, range);
