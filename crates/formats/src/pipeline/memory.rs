@@ -6,6 +6,8 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::{Data, Ref, Segment, Template, TemplatePart};
 use flowloom_core::json::{Node, parse_node};
+use flowloom_core::path::Key;
+use flowloom_core::plan::{Leaf, MemoryOperation, MemoryStep, Step, StepKind, Write};
 
 use super::{template, unwrap_pipeline};
 use crate::jsonc::blank_comments;
@@ -65,6 +67,13 @@ fn memory_key(reference: &Ref) -> Option<&str> {
 
 fn is_declared(key: &str, keys: &BTreeSet<String>) -> bool {
     keys.is_empty() || keys.contains(key)
+}
+
+/// A step that loads stored data of the user into a variable.
+pub(super) fn load_step(variable: &str, key: &str, operation: MemoryOperation) -> Step {
+    let key = Key::from_name(key).unwrap_or_else(|| Key::numbered_key("load", 1));
+    let memory = MemoryStep { operation, prompt: Template::default(), has_default_prompt: true };
+    Step { writes: vec![Write::to_variable(variable)], ..Step::new(key, StepKind::Leaf(Leaf::Memory(memory))) }
 }
 
 /// A node whose use of the memory is checked.

@@ -20,8 +20,7 @@ use flowloom_core::json::{Node, NodeKind, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Siblings};
 use flowloom_core::plan::{
-    Assignment, Composite, Dag, DagNode, Format, Inputs, Leaf, MemoryOperation, MemoryStep, OnError, Plan, Step,
-    StepKind, Write,
+    Assignment, Composite, Dag, DagNode, Format, Inputs, Leaf, MemoryOperation, OnError, Plan, Step, StepKind, Write,
 };
 use flowloom_core::render::TextStyle;
 use flowloom_core::value::{Map, Value};
@@ -138,6 +137,9 @@ struct PipelineCompiler<'a> {
     node_ids: HashSet<String>,
 }
 
+/// Help for a node without a block.
+const BLOCK_HELP: &str = "name the block that the node runs, such as \"block_id\": \"web_scrape\"";
+
 /// A node of the source.
 struct PipelineNode<'a> {
     id: &'a str,
@@ -224,8 +226,8 @@ impl PipelineCompiler<'_> {
             .map(|(id, block)| trigger_assignment(id, &block.id))
             .collect();
         let mut steps = vec![
-            load_step("user", "load_user", MemoryOperation::Profile),
-            load_step("memory", "load_memory", MemoryOperation::All),
+            memory::load_step("user", "load_user", MemoryOperation::Profile),
+            memory::load_step("memory", "load_memory", MemoryOperation::All),
         ];
         if !triggers.is_empty() {
             steps.push(Step::new(Key::numbered_key("triggers", 1), Composite::Assign(triggers)));
@@ -250,7 +252,13 @@ impl PipelineCompiler<'_> {
         let fields = Fields::read_object(node, "a node", self.problems)?;
         fields.warn_unknown_keys(&["id", "block_id", "inputs", "name", "description", "position"], self.problems);
         let id = fields.read_required_text("id", self.problems);
-        let block = fields.read_required_text("block_id", self.problems);
+        let block = match fields.get_non_null("block_id") {
+            Some(_) => fields.read_required_text("block_id", self.problems),
+            None => {
+                fields.report_missing("block_id", self.problems).help = Some(BLOCK_HELP.to_owned());
+                None
+            }
+        };
         let (id, span) = id?;
         if RESERVED_NAMES.contains(&id) {
             let message = format_args!("a node cannot be called {id:?}: references of that name mean the {id}");
@@ -459,13 +467,6 @@ impl PipelineCompiler<'_> {
             }
         }
     }
-}
-
-/// A step that loads stored data of the user into a variable.
-fn load_step(variable: &str, key: &str, operation: MemoryOperation) -> Step {
-    let key = Key::from_name(key).unwrap_or_else(|| Key::numbered_key("load", 1));
-    let memory = MemoryStep { operation, prompt: Template::default(), has_default_prompt: true };
-    Step { writes: vec![Write::to_variable(variable)], ..Step::new(key, StepKind::Leaf(Leaf::Memory(memory))) }
 }
 
 /// The output of a trigger.
