@@ -294,6 +294,11 @@ impl MarkdownCompiler<'_> {
         let span = text.file_span(range.start, range.end);
         let message = format!("{name} is not known here: no input, data or earlier result has this name");
         let diagnostic = self.report_error(text, Code::UnknownName, range.start, range.end, message);
+        if let Some(read) = names.find_inside(name) {
+            diagnostic.suggest(read);
+            diagnostic.help = Some(format!("{name} is a result inside of a block: read it as {read}"));
+            return;
+        }
         match meant {
             _ if names.is_later(name) => {
                 diagnostic.help = Some(format!("the action {name} is further down; use its result after it"));
