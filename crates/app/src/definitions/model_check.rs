@@ -37,8 +37,7 @@ fn find_named_model(text: &str, named: &str, steps: &[Span]) -> Option<Span> {
     let values: Vec<Span> = ["\"", "'", "`"].iter().flat_map(|quote| find_values(text, named, quote)).collect();
     let is_of_step = |value: &Span| {
         let is_inside = |step: &Span| {
-            let is_tag = text[..step.start].ends_with('<');
-            let tag = text.get(step.start..).and_then(measure_tag).filter(|_| is_tag);
+            let tag = text.get(step.start..).filter(|text| text.starts_with('<')).and_then(measure_tag);
             (step.start..step.start + tag.unwrap_or(step.length)).contains(&value.start)
         };
         steps.iter().any(is_inside)
@@ -71,9 +70,9 @@ mod tests {
             find_named_model(text, named, &steps).map(|span| (span.start, span.length))
         };
         let markdown = "---\nsystem: none\n---\n\n`model=\"m\"`\n\n<GenText as=\"m\" model=\"m\" />\n";
-        assert_eq!(find(markdown, "m", "GenText"), markdown.rfind("m\" />").map(|start| (start, 1)));
+        assert_eq!(find(markdown, "m", "<GenText"), markdown.rfind("m\" />").map(|start| (start, 1)));
         let braces = "<GenText as=\"a\" model={'x:y'} />";
-        assert_eq!(find(braces, "x:y", "GenText"), Some((24, 3)));
+        assert_eq!(find(braces, "x:y", "<GenText"), Some((24, 3)));
         let json = r#"{"name": "m", "systemPrompt": "Use \"model\": m", "model" : "m"}"#;
         assert_eq!(find(json, "m", "nowhere"), json.rfind("m\"}").map(|start| (start, 1)));
         assert_eq!(find(r#"{"name": "m"}"#, "m", "name"), None);
