@@ -266,6 +266,10 @@ impl Context<'_> {
         let is_meant = |element: &&Element| {
             plain_name(&element.name) == "loop" && (helper == "$" || &helper[1..] == self.find_own_name(element))
         };
+        // The attributes of other actions have a `$` of their own.
+        if helper == "$" && spot.element.is_some_and(|element| plain_name(&element.name) != "loop") {
+            return None;
+        }
         let innermost = spot.document.find_element(self.offset).and_then(|index| spot.document.elements.get(index));
         let around = |element: &&'d Element| spot.document.elements.get(element.parent?);
         std::iter::successors(spot.element.or(innermost), around).find(is_meant)
