@@ -3,6 +3,9 @@
 use flowloom_core::diagnostic::Span;
 use flowloom_core::json::{Expected, JsonError, JsonErrorKind, find_constant};
 
+/// Maximum number of places at which one mistake is corrected.
+const MAX_EDITS: usize = 1000;
+
 /// The probable cause of a syntax error.
 pub(crate) struct Mistake {
     /// The place to mark.
@@ -270,6 +273,9 @@ impl Place<'_> {
                 break;
             }
             quotes.push(self.at() + found);
+            if quotes.len() > MAX_EDITS {
+                return None;
+            }
             at = found + 1;
         }
         let escapes = quotes.iter().map(|quote| (Span { start: *quote, length: 0 }, "\\".to_owned())).collect();
@@ -292,9 +298,10 @@ impl Place<'_> {
                 _ => "write a control character inside a string as an escape such as \\u0007",
             },
         );
-        match close {
-            Some(close) => mistake.correct(escape_controls(&self.rest[..close], self.at())),
-            None if !is_break => mistake.correct(escape_controls(&self.rest[..line], self.at())),
+        let end = close.or((!is_break).then_some(line));
+        match end.map(|end| escape_controls(&self.rest[..end], self.at())) {
+            Some(edits) if edits.len() <= MAX_EDITS => mistake.correct(edits),
+            Some(_) => mistake,
             None if self.rest.trim_start().starts_with(['"', '{', '[', '}', ']']) => {
                 let end = self.code_before().trim_end_matches([',', '}', ']', ' ', '\t']);
                 let end = end.len().max(find_last_quote(self.before).map_or(0, |open| open + 1));

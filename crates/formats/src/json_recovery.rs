@@ -1,5 +1,7 @@
 //! Reads the rest of JSON text after syntax errors, so that all problems of a file are reported together.
 
+use std::ops::Range;
+
 use flowloom_core::diagnostic::{Fix, Span};
 use flowloom_core::json::{JsonError, Node, NodeKind, parse_misspelt, parse_node};
 
@@ -14,7 +16,7 @@ const MAX_SYNTAX_ERRORS: usize = 20;
 /// are reported, too; `None` if the meaning is ambiguous.
 pub(crate) fn read_rest(text: &str, mut error: JsonError, problems: &mut Problems) -> Option<Node> {
     let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut corrected = CorrectedText { text: text.to_owned(), changes: Vec::new() };
+    let mut corrected = CorrectedText::new(text);
     let mut is_certain = true;
     for _ in 0..MAX_SYNTAX_ERRORS {
         let at = corrected.find_original_start(error.span.start);
@@ -50,42 +52,80 @@ pub(crate) fn read_rest(text: &str, mut error: JsonError, problems: &mut Problem
 /// A text with changes.
 struct CorrectedText {
     text: String,
-    /// Each change at a place of the text that the changes before it have left.
-    changes: Vec<Change>,
+    /// What the text consists of, in order.
+    pieces: Vec<Piece>,
 }
 
-struct Change {
-    start: usize,
-    /// Bytes that the change has removed.
-    removed: usize,
-    /// Bytes that the change has inserted.
-    inserted: usize,
+/// A part of a text with changes.
+#[derive(Clone, Copy)]
+struct Piece {
+    /// Its place in the text.
+    place: Span,
+    /// What it stands for in the original text: as many bytes, unless it was written instead of them.
+    original: Span,
 }
 
 impl CorrectedText {
+    fn new(text: &str) -> CorrectedText {
+        let whole = Span { start: 0, length: text.len() };
+        CorrectedText { text: text.to_owned(), pieces: vec![Piece { place: whole, original: whole }] }
+    }
+
     /// Applies edits that are in the order of their places.
     fn apply(&mut self, edits: &[(Span, String)]) {
-        for (span, with) in edits.iter().rev() {
-            self.text.replace_range(span.start..span.end(), with);
-            self.changes.push(Change { start: span.start, removed: span.length, inserted: with.len() });
+        let mut changed = CorrectedText { text: String::with_capacity(self.text.len()), pieces: Vec::new() };
+        let (mut at, mut next) = (0, 0);
+        for (span, with) in edits {
+            next = self.copy_pieces(at..span.start, next, &mut changed);
+            let place = Span { start: changed.text.len(), length: with.len() };
+            // Something that is removed leaves no piece.
+            if !with.is_empty() {
+                changed.pieces.push(Piece { place, original: self.find_original(*span) });
+            }
+            changed.text.push_str(with);
+            at = span.end();
         }
+        self.copy_pieces(at..self.text.len(), next, &mut changed);
+        *self = changed;
+    }
+
+    /// Copies a range of the text, whose first piece is `next` or one after it. Returns the last piece of the range.
+    fn copy_pieces(&self, range: Range<usize>, mut next: usize, changed: &mut CorrectedText) -> usize {
+        let offset = changed.text.len();
+        changed.text.push_str(&self.text[range.clone()]);
+        while let Some(Piece { place, original }) = self.pieces.get(next).filter(|piece| piece.place.start < range.end)
+        {
+            let (start, end) = (place.start.max(range.start), place.end().min(range.end));
+            if start < end {
+                let kept = Span { start: original.start + start - place.start, length: end - start };
+                let original = if original.length == place.length { kept } else { *original };
+                let place = Span { start: offset + start - range.start, length: end - start };
+                changed.pieces.push(Piece { place, original });
+            }
+            if place.end() > range.end {
+                break;
+            }
+            next += 1;
+        }
+        next
     }
 
     /// The place in the original text of a place at which something starts.
     fn find_original_start(&self, offset: usize) -> usize {
-        self.changes.iter().rev().fold(offset, |at, change| match at.checked_sub(change.start) {
-            None => at,
-            Some(inside) if inside < change.inserted => change.start,
-            Some(inside) => change.start + change.removed + inside - change.inserted,
-        })
+        let after = self.pieces.partition_point(|piece| piece.place.start <= offset);
+        let Some(Piece { place, original }) = after.checked_sub(1).map(|index| self.pieces[index]) else {
+            return offset;
+        };
+        if original.length == place.length { original.start + offset - place.start } else { original.start }
     }
 
     /// The place in the original text of a place at which something ends.
     fn find_original_end(&self, offset: usize) -> usize {
-        self.changes.iter().rev().fold(offset, |at, change| match at.checked_sub(change.start) {
-            None | Some(0) => at,
-            Some(inside) => change.start + change.removed + inside.saturating_sub(change.inserted),
-        })
+        let after = self.pieces.partition_point(|piece| piece.place.start < offset);
+        let Some(Piece { place, original }) = after.checked_sub(1).map(|index| self.pieces[index]) else {
+            return offset;
+        };
+        if original.length == place.length { original.start + offset - place.start } else { original.end() }
     }
 
     fn find_original(&self, span: Span) -> Span {

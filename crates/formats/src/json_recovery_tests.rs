@@ -138,6 +138,16 @@ fn places_are_those_of_the_original_text() {
 }
 
 #[test]
+fn a_text_with_many_mistakes_takes_no_longer() {
+    let text = format!("{{\"a\": \"{}\", b: [{}],}}", "\tx".repeat(900), "1, ".repeat(20_000) + "1");
+    let (help, fixed, tree) = read(&text);
+    assert_eq!((help.len(), tree.is_some()), (3, true));
+    assert!(parse_value(&fixed).is_ok());
+    // More than this is not corrected.
+    assert_eq!(read(&format!("[\"{}\", True]", "\t".repeat(200_000))).0.len(), 1);
+}
+
+#[test]
 fn text_that_is_no_json_has_one_problem() {
     for text in ["# Title\n\nSome text", "name: x\nsteps:\n  - a", "“quoted” text"] {
         assert_eq!(read(text).0.len(), 1, "{text}");
