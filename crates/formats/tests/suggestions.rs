@@ -57,6 +57,11 @@ fn names_that_are_meant_can_be_written() {
         ),
         ("s.json", row("{{inptu}}"), row("{{input}}")),
         ("m.mdx", markdown("txt", "rloe", "cty"), markdown("text", "role", "city")),
+        (
+            "p.json",
+            pipeline("web_scrape", "first", "first").replace("\"url\"", "\"ulr\""),
+            pipeline("web_scrape", "first", "first"),
+        ),
         ("p.json", pipeline("web_scarpe", "first", "first"), pipeline("web_scrape", "first", "first")),
         ("p.json", pipeline("web_scrape", "frist", "first"), pipeline("web_scrape", "first", "first")),
         ("p.json", pipeline("web_scrape", "first", "frist"), pipeline("web_scrape", "first", "first")),

@@ -280,7 +280,7 @@ impl PipelineCompiler<'_> {
             self.check_function(function, span);
         }
         if let Some(block) = &block {
-            NodeInputs { node: id, span, block, inputs: &inputs }.check(self.problems);
+            NodeInputs { node: id, span, block, inputs: &inputs, written: fields.get("inputs") }.check(self.problems);
             let node = memory::CheckedNode { id, block: &block.id, inputs: &inputs, text: self.text };
             memory::check_keys(&node, &self.keys, self.problems);
         }
