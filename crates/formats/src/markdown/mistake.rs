@@ -38,8 +38,10 @@ enum MistakeKind {
 
 /// A part of a text that cannot be read.
 pub(super) struct Extent {
-    /// The places that are left out.
-    pub(super) ranges: Vec<Range<usize>>,
+    /// The place that is left out.
+    pub(super) range: Range<usize>,
+    /// The other tag of the element, which is left out, too.
+    pub(super) partner: Option<Range<usize>>,
     /// The place of what may give names to what follows or is in it; empty if nothing does.
     pub(super) names: Range<usize>,
 }
@@ -49,9 +51,7 @@ impl Extent {
     fn of_tag(text: &str, start: usize) -> Option<Extent> {
         let line = text[start..].find('\n').map_or(text.len(), |length| start + length);
         let end = lex::measure_tag(text.get(start..)?).map_or(line, |length| start + length);
-        let mut ranges = vec![start..end];
-        ranges.extend(find_closing_tag(text, start..end));
-        Some(Extent { ranges, names: start..end })
+        Some(Extent { range: start..end, partner: find_closing_tag(text, start..end), names: start..end })
     }
 }
 
@@ -123,21 +123,20 @@ impl Mistake {
                 let tag = text[..*brace].strip_suffix('=').and_then(|before| before.rfind('<'));
                 let line = |start: usize| text[start..].find('\n').map_or(text.len(), |length| start + length);
                 Some(match tag {
-                    Some(tag) => Extent { ranges: vec![tag..line(tag)], names: tag..line(tag) },
-                    None => Extent { ranges: vec![*brace..brace + 1], names: 0..0 },
+                    Some(tag) => Extent { range: tag..line(tag), partner: None, names: tag..line(tag) },
+                    None => Extent { range: *brace..brace + 1, partner: None, names: 0..0 },
                 })
             }
             MistakeKind::UnfinishedTag => {
                 let paragraph = text[self.at..].find("\n\n").map_or(text.len(), |length| self.at + length);
-                Some(Extent { ranges: vec![self.at..self.at + 1], names: self.at..paragraph })
+                Some(Extent { range: self.at..self.at + 1, partner: None, names: self.at..paragraph })
             }
             MistakeKind::OtherClosingTag(tag) => {
                 let open = Extent::of_tag(text, tag.start)?;
                 let closing = text[self.at..].find('>').map_or(self.at, |length| self.at + length + 1);
                 let name = text[self.at..closing].trim_matches(['<', '/', '>']);
                 let is_of_other = text[..tag.start].contains(&format!("<{name}"));
-                let ranges = open.ranges.into_iter().chain((!is_of_other).then_some(self.at..closing));
-                Some(Extent { ranges: ranges.collect(), names: open.names })
+                Some(Extent { partner: (!is_of_other).then_some(self.at..closing), ..open })
             }
             MistakeKind::Other => {
                 let end = text.ceil_char_boundary(self.at + 1);

@@ -110,7 +110,7 @@ pub(super) fn parse(text: &TextPiece<'_>, is_file: bool, problems: &mut Problems
                 problems.distrust_words(tag.split_once(char::is_whitespace).map_or("", |(_, attributes)| attributes))
             }
         }
-        for range in masked.ranges {
+        for range in std::iter::once(masked.range).chain(masked.partner) {
             readable = blank_range(&readable, range);
         }
     }
