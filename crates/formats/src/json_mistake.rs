@@ -17,7 +17,7 @@ pub(crate) struct Mistake {
     /// Whether the edited text means what the author meant.
     pub(crate) certainty: Certainty,
     /// How the edits are offered to people; `None` if they only serve to read on.
-    pub(crate) fix: Option<Offer>,
+    pub(crate) fix: Option<ProposedFix>,
     /// Whether it is a comment, which may also stand before the first bracket.
     pub(crate) is_comment: bool,
 }
@@ -32,7 +32,7 @@ pub(crate) enum Certainty {
 }
 
 /// An offer to apply edits.
-pub(crate) struct Offer {
+pub(crate) struct ProposedFix {
     pub(crate) title: String,
     /// Whether it can be applied without asking.
     pub(crate) is_safe: bool,
@@ -46,7 +46,7 @@ impl Mistake {
 
     /// Adds edits that say what the author meant, as a safe fix.
     fn correct(self, edits: Vec<(Span, String)>) -> Mistake {
-        let fix = Some(Offer { title: self.help.clone(), is_safe: true });
+        let fix = Some(ProposedFix { title: self.help.clone(), is_safe: true });
         Mistake { edits, fix, ..self }
     }
 
@@ -56,8 +56,8 @@ impl Mistake {
     }
 
     /// Offers the edits as a guess.
-    fn offer(self, title: &str) -> Mistake {
-        Mistake { fix: Some(Offer { title: title.to_owned(), is_safe: false }), ..self }
+    fn propose(self, title: &str) -> Mistake {
+        Mistake { fix: Some(ProposedFix { title: title.to_owned(), is_safe: false }), ..self }
     }
 }
 
@@ -70,19 +70,19 @@ pub(crate) fn find_mistake(text: &str, error: &JsonError) -> Mistake {
         JsonErrorKind::TooDeep => Mistake::new(error.span, "nest lists and objects less deeply"),
         JsonErrorKind::Syntax => {
             let (before, rest) = text.split_at(error.span.start);
-            Place { before, rest, span: error.span }.explain(error.expected)
+            ErrorPlace { before, rest, span: error.span }.explain(error.expected)
         }
     }
 }
 
 /// The place of a syntax error.
-struct Place<'a> {
+struct ErrorPlace<'a> {
     before: &'a str,
     rest: &'a str,
     span: Span,
 }
 
-impl Place<'_> {
+impl ErrorPlace<'_> {
     fn explain(&self, expected: Expected) -> Mistake {
         let is_in_string = matches!(expected, Expected::StringRest | Expected::Escape | Expected::HexDigits);
         if let Some(length) = comment_len(self.rest).filter(|_| !is_in_string) {
@@ -171,7 +171,11 @@ impl Place<'_> {
         let edits = vec![(quoted, quote_text(&inner[..end]))];
         let mistake = Mistake::new(quoted, help);
         let is_whole = ends_value(&self.rest[length..]);
-        Some(if is_whole { mistake.correct(edits).titled("write it in double quotes") } else { mistake.skip(edits) })
+        Some(if is_whole {
+            mistake.correct(edits).with_title("write it in double quotes")
+        } else {
+            mistake.skip(edits)
+        })
     }
 
     /// A text without quotation marks, or a misspelt constant or number.
@@ -191,7 +195,7 @@ impl Place<'_> {
         if let Some(constant) = find_constant(word).filter(|_| !is_key) {
             let edits = vec![(span, constant.to_owned())];
             let mistake = Mistake::new(span, format!("did you mean {constant}?")).correct(edits);
-            return mistake.titled(&format!("write {constant}"));
+            return mistake.with_title(&format!("write {constant}"));
         }
         let help = match self.found() {
             _ if is_key => "write a key in double quotes, a colon and a value",
@@ -202,7 +206,7 @@ impl Place<'_> {
             return Mistake::new(self.span, help);
         }
         let mistake = Mistake::new(span, help).skip(vec![(span, quote_text(word))]);
-        if word.starts_with(char::is_alphabetic) { mistake.offer("write it in double quotes") } else { mistake }
+        if word.starts_with(char::is_alphabetic) { mistake.propose("write it in double quotes") } else { mistake }
     }
 
     fn explain_colon(&self) -> Mistake {
@@ -237,7 +241,7 @@ impl Place<'_> {
             '0'..='9' | '-' if is_list => {
                 let end = Span { start: before.len(), length: 0 };
                 let mistake = Mistake::new(self.span, "write a comma between two values");
-                return mistake.skip(vec![(end, ",".to_owned())]).offer("add the comma before it");
+                return mistake.skip(vec![(end, ",".to_owned())]).propose("add the comma before it");
             }
             ':' if is_list => "a list has no keys; write entries with keys in { and }",
             ']' => "close the object with } first",
@@ -282,7 +286,7 @@ impl Place<'_> {
         let help = "write \\\" for a quotation mark inside a string";
         let word = self.rest.find(|c: char| !c.is_alphanumeric()).filter(|length| *length > 0);
         let span = Span { length: word.unwrap_or(self.span.length), ..self.span };
-        Some(Mistake::new(span, help).skip(escapes).offer("write \\\" for the quotation marks inside this string"))
+        Some(Mistake::new(span, help).skip(escapes).propose("write \\\" for the quotation marks inside this string"))
     }
 
     /// A character inside a string that has to be written as an escape, or a string that is not closed.
@@ -307,7 +311,7 @@ impl Place<'_> {
                 let end = end.len().max(find_last_quote(self.before).map_or(0, |open| open + 1));
                 let help = "close the string with a double quote, or write a line break inside it as \\n";
                 let mistake = Mistake { help: help.to_owned(), ..mistake };
-                mistake.skip(vec![(Span { start: end, length: 0 }, "\"".to_owned())]).offer("close the string")
+                mistake.skip(vec![(Span { start: end, length: 0 }, "\"".to_owned())]).propose("close the string")
             }
             None => mistake,
         }
@@ -322,7 +326,7 @@ impl Place<'_> {
         }
         let marked = if distance == 1 { marked } else { Span { length: distance, ..marked } };
         let edits = vec![(backslash, "\\\\".to_owned())];
-        Mistake { edits, ..Mistake::new(marked, "write \\\\ for a backslash") }.offer("write \\\\ for the backslash")
+        Mistake { edits, ..Mistake::new(marked, "write \\\\ for a backslash") }.propose("write \\\\ for the backslash")
     }
 
     fn explain_end(&self) -> Mistake {
@@ -339,8 +343,8 @@ impl Place<'_> {
 
 impl Mistake {
     /// Offers the edits with another title than the help.
-    fn titled(self, title: &str) -> Mistake {
-        Mistake { fix: self.fix.map(|fix| Offer { title: title.to_owned(), ..fix }), ..self }
+    fn with_title(self, title: &str) -> Mistake {
+        Mistake { fix: self.fix.map(|fix| ProposedFix { title: title.to_owned(), ..fix }), ..self }
     }
 }
 

@@ -53,12 +53,12 @@ pub(crate) fn read_rest(text: &str, mut error: JsonError, problems: &mut Problem
 struct CorrectedText {
     text: String,
     /// What the text consists of, in order.
-    pieces: Vec<Piece>,
+    pieces: Vec<CorrectedPiece>,
 }
 
 /// A part of a text with changes.
 #[derive(Clone, Copy)]
-struct Piece {
+struct CorrectedPiece {
     /// Its place in the text.
     place: Span,
     /// What it stands for in the original text: as many bytes, unless it was written instead of them.
@@ -68,7 +68,7 @@ struct Piece {
 impl CorrectedText {
     fn new(text: &str) -> CorrectedText {
         let whole = Span { start: 0, length: text.len() };
-        CorrectedText { text: text.to_owned(), pieces: vec![Piece { place: whole, original: whole }] }
+        CorrectedText { text: text.to_owned(), pieces: vec![CorrectedPiece { place: whole, original: whole }] }
     }
 
     /// Applies edits that are in the order of their places.
@@ -80,7 +80,7 @@ impl CorrectedText {
             let place = Span { start: changed.text.len(), length: with.len() };
             // Something that is removed leaves no piece.
             if !with.is_empty() {
-                changed.pieces.push(Piece { place, original: self.find_original(*span) });
+                changed.pieces.push(CorrectedPiece { place, original: self.find_original(*span) });
             }
             changed.text.push_str(with);
             at = span.end();
@@ -93,14 +93,15 @@ impl CorrectedText {
     fn copy_pieces(&self, range: Range<usize>, mut next: usize, changed: &mut CorrectedText) -> usize {
         let offset = changed.text.len();
         changed.text.push_str(&self.text[range.clone()]);
-        while let Some(Piece { place, original }) = self.pieces.get(next).filter(|piece| piece.place.start < range.end)
+        while let Some(CorrectedPiece { place, original }) =
+            self.pieces.get(next).filter(|piece| piece.place.start < range.end)
         {
             let (start, end) = (place.start.max(range.start), place.end().min(range.end));
             if start < end {
                 let kept = Span { start: original.start + start - place.start, length: end - start };
                 let original = if original.length == place.length { kept } else { *original };
                 let place = Span { start: offset + start - range.start, length: end - start };
-                changed.pieces.push(Piece { place, original });
+                changed.pieces.push(CorrectedPiece { place, original });
             }
             if place.end() > range.end {
                 break;
@@ -113,7 +114,7 @@ impl CorrectedText {
     /// The place in the original text of a place at which something starts.
     fn find_original_start(&self, offset: usize) -> usize {
         let after = self.pieces.partition_point(|piece| piece.place.start <= offset);
-        let Some(Piece { place, original }) = after.checked_sub(1).map(|index| self.pieces[index]) else {
+        let Some(CorrectedPiece { place, original }) = after.checked_sub(1).map(|index| self.pieces[index]) else {
             return offset;
         };
         if original.length == place.length { original.start + offset - place.start } else { original.start }
@@ -122,7 +123,7 @@ impl CorrectedText {
     /// The place in the original text of a place at which something ends.
     fn find_original_end(&self, offset: usize) -> usize {
         let after = self.pieces.partition_point(|piece| piece.place.start < offset);
-        let Some(Piece { place, original }) = after.checked_sub(1).map(|index| self.pieces[index]) else {
+        let Some(CorrectedPiece { place, original }) = after.checked_sub(1).map(|index| self.pieces[index]) else {
             return offset;
         };
         if original.length == place.length { original.start + offset - place.start } else { original.end() }

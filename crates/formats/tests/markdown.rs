@@ -100,7 +100,7 @@ fn syntax_errors_are_explained_and_hide_no_others() {
 }
 
 #[test]
-fn what_is_meant_is_offered() {
+fn what_is_meant_is_proposed() {
     let cases = [
         ("<Condition />", "did you mean <Cond>?", "<Cond />"),
         ("<If />", "did you mean <Cond>?", "<Cond />"),

@@ -23,7 +23,7 @@ const EMPTY_ELEMENTS: [&str; 6] = ["br", "hr", "img", "input", "wbr", "col"];
 
 /// Explains the error `reason` of the parser at byte `at` of a text.
 pub(super) fn explain_error(text: &TextPiece<'_>, at: usize, reason: &str) -> Explanation {
-    Place::new(text, at).explain(reason)
+    TagErrorPlace::new(text, at).explain(reason)
 }
 
 /// The `"` or `'` of a value that is never closed, if this is what an error is about.
@@ -33,7 +33,7 @@ pub(super) fn find_open_quote(text: &str, reason: &str) -> Option<usize> {
     text.rfind(rest.chars().next()?)
 }
 
-struct Place<'a> {
+struct TagErrorPlace<'a> {
     text: &'a TextPiece<'a>,
     at: usize,
     before: &'a str,
@@ -42,8 +42,8 @@ struct Place<'a> {
     tag: String,
 }
 
-impl<'a> Place<'a> {
-    fn new(text: &'a TextPiece<'a>, at: usize) -> Place<'a> {
+impl<'a> TagErrorPlace<'a> {
+    fn new(text: &'a TextPiece<'a>, at: usize) -> TagErrorPlace<'a> {
         let (before, after) = text.text.split_at(text.text.floor_char_boundary(at));
         // At a closing tag, the place may be its `<`.
         let open = if after.starts_with('<') { Some(at) } else { before.rfind('<') };
@@ -52,7 +52,7 @@ impl<'a> Place<'a> {
         let name = rest.strip_prefix('/').unwrap_or(rest);
         let slash = &rest[..rest.len() - name.len()];
         let name: String = name.chars().take_while(|c| is_name(*c)).collect();
-        Place { text, at, before, after, tag: format!("<{slash}{name}>") }
+        TagErrorPlace { text, at, before, after, tag: format!("<{slash}{name}>") }
     }
 
     fn explain(&self, reason: &str) -> Explanation {
