@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use flowloom_core::diagnostic::Span;
 use flowloom_core::error::StepFailure;
 use flowloom_core::plan::{Block, BlockCode, Composite, Generate, Leaf, Plan, Step, StepKind, find_called_function};
 
@@ -15,6 +16,8 @@ pub struct UsedModel {
     pub name: Option<String>,
     /// The titles of the steps.
     steps: Vec<String>,
+    /// The places of those steps that are in the definition itself, not in a workflow that it calls.
+    pub(crate) spans: Vec<Span>,
 }
 
 impl UsedModel {
@@ -30,14 +33,14 @@ const MAX_NAMED_STEPS: usize = 3;
 /// The models of the steps, each once. Names that are computed are left out.
 pub fn list_used_models(plan: &Plan) -> Vec<UsedModel> {
     let mut collector = ModelCollector::default();
-    collector.add_steps(&plan.root);
+    collector.add_steps(&plan.root, true);
     collector.models
 }
 
 /// The same, with the models of the workflows that functions of the configuration run. Reads their files.
 pub fn list_reached_models(plan: &Plan, config: &Config) -> Vec<UsedModel> {
     let mut collector = ModelCollector { config: Some(config), ..ModelCollector::default() };
-    collector.add_steps(&plan.root);
+    collector.add_steps(&plan.root, true);
     collector.models
 }
 
@@ -53,33 +56,35 @@ struct ModelCollector<'c> {
 }
 
 impl ModelCollector<'_> {
-    fn add_steps(&mut self, root: &Step) {
+    fn add_steps(&mut self, root: &Step, is_own: bool) {
         root.visit(&mut |step| {
             // The plan of another definition is no child of its step.
             if let StepKind::Composite(Composite::Subflow(subflow)) = &step.kind {
-                self.add_steps(&subflow.plan.root);
+                self.add_steps(&subflow.plan.root, false);
             }
             if let Some(function) = find_called_function(step) {
                 self.add_function(function);
             }
+            let span = is_own.then_some(step.span);
             match find_generate(step).map(|generate| &generate.model) {
                 None => {}
-                Some(None) => self.add_model(None, &step.title),
+                Some(None) => self.add_model(None, &step.title, span),
                 Some(Some(model)) => {
                     if let Some(name) = model.as_literal() {
-                        self.add_model(Some(name.to_owned()), &step.title);
+                        self.add_model(Some(name.to_owned()), &step.title, span);
                     }
                 }
             }
         });
     }
 
-    fn add_model(&mut self, name: Option<String>, title: &str) {
+    fn add_model(&mut self, name: Option<String>, title: &str, span: Option<Span>) {
         let place = *self.places.entry(name.clone()).or_insert(self.models.len());
-        match self.models.get_mut(place) {
-            Some(used) => used.steps.push(title.to_owned()),
-            None => self.models.push(UsedModel { name, steps: vec![title.to_owned()] }),
+        if place == self.models.len() {
+            self.models.push(UsedModel { name, steps: Vec::new(), spans: Vec::new() });
         }
+        self.models[place].steps.push(title.to_owned());
+        self.models[place].spans.extend(span);
     }
 
     /// Adds the models of the workflow that a function runs. One that cannot be read is another problem.
@@ -89,7 +94,7 @@ impl ModelCollector<'_> {
         let Some(file) = workflow.filter(|_| self.functions.insert(function.to_owned())) else { return };
         let compiled = Loader::new(config).compile(&config.base_folder().join(file)).compiled;
         if let Some(plan) = compiled.plan {
-            self.add_steps(&plan.root);
+            self.add_steps(&plan.root, false);
         }
     }
 }

@@ -133,6 +133,17 @@ impl Diagnostic {
         self
     }
 
+    /// Says what is probably meant by the marked text, and offers to write it there, as a guess.
+    pub fn suggest(&mut self, meant: &str) {
+        self.suggest_at(meant, Some(self.span));
+    }
+
+    /// Says what is probably meant, and offers to write it at a place, as a guess. Without a place, nothing is offered.
+    pub fn suggest_at(&mut self, meant: &str, place: Option<Span>) {
+        self.help = Some(format!("did you mean {meant}?"));
+        self.fix = place.map(|place| Fix::new_suggestion(format!("write {meant}"), vec![(place, meant.to_owned())]));
+    }
+
     /// The fix, if it may be applied without asking.
     pub fn safe_fix(&self) -> Option<&Fix> {
         self.fix.as_ref().filter(|fix| fix.is_safe())

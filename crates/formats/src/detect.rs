@@ -17,7 +17,7 @@ pub(crate) struct Detected<'r> {
 
 /// The front end whose definitions a document looks most like.
 pub(crate) fn find_likely<'r>(front_ends: &'r [FrontEnd], shape: &DocumentShape<'_>) -> Option<&'r FrontEnd> {
-    if shape.is_test() || shape.is_n8n() {
+    if shape.is_test() || shape.is_n8n() || shape.is_foreign_graph() {
         return None;
     }
     let likely = front_ends.iter().map(|front_end| ((front_end.score_shape)(shape), front_end));
@@ -61,6 +61,12 @@ fn report_unrecognised(front_ends: &[FrontEnd], shape: &DocumentShape<'_>, probl
             "this is a workflow of n8n, which cannot be imported",
             "build it again from its steps, or describe it to flowloom new".to_owned(),
         )
+    } else if shape.is_foreign_graph() {
+        let hints = front_ends.iter().map(|front_end| front_end.hint).filter(|hint| !hint.is_empty());
+        (
+            "this looks like a workflow of another node editor, which cannot be imported: no node has \"block_id\" or \"nodeType\"",
+            format!("build it again in one of the formats: {}", hints.collect::<Vec<_>>().join("; ")),
+        )
     } else {
         let hints = || front_ends.iter().map(|front_end| front_end.hint).filter(|hint| !hint.is_empty());
         let help = near_miss().unwrap_or_else(|| hints().collect::<Vec<_>>().join("; "));
@@ -74,6 +80,30 @@ mod tests {
     use flowloom_core::json::parse_node;
 
     use super::*;
+
+    #[test]
+    fn a_graph_of_another_editor_is_no_pipeline() {
+        let is_foreign = |text: &str| {
+            let (tree, _) = parse_node(text).expect("JSON");
+            DocumentShape::from_node(&tree).is_foreign_graph()
+        };
+        for text in [
+            r#"{"nodes": [{"id": "1", "type": "flowInfo", "data": {}}, {"id": "2", "position": {}}], "edges": []}"#,
+            r#"{"graph": {"nodes": [{"id": "start", "data": {"type": "start"}}], "edges": []}}"#,
+            r#"{"data": {"nodes": [{"id": "ChatInput-1", "type": "genericNode"}]}}"#,
+        ] {
+            assert!(is_foreign(text), "{text}");
+        }
+        for text in [
+            r#"{"nodes": [{"id": "1"}]}"#,
+            r#"{"nodes": []}"#,
+            r#"{"nodes": [{"id": "1", "type": "x", "blok_id": "filter"}]}"#,
+            r#"{"nodes": [{"id": "1", "type": "AGENT", "agentId": "a"}]}"#,
+            r#"{"nodes": [{"id": "1", "data": {}}], "entrypointNodeId": "1"}"#,
+        ] {
+            assert!(!is_foreign(text), "{text}");
+        }
+    }
 
     #[test]
     fn a_workflow_of_n8n_is_no_pipeline() {

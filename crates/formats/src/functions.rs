@@ -148,10 +148,14 @@ impl Sources {
         let known = self.functions.iter().map(String::as_str).chain(BUILT_IN_FUNCTIONS.iter().copied());
         let meant = problems.find_similar(function, known);
         let message = format_args!("there is no function {function}");
-        problems.add_error(Code::UnknownTool, span, message).help = Some(match meant {
-            Some(near) => format!("did you mean {near}?"),
-            None => format!("declare it in flowloom.toml: [functions.\"{function}\"] with a url or a workflow"),
-        });
+        let diagnostic = problems.add_error(Code::UnknownTool, span, message);
+        match meant {
+            Some(near) => diagnostic.suggest(&format!("{near:?}")),
+            None => {
+                let help = format!("declare it in flowloom.toml: [functions.\"{function}\"] with a url or a workflow");
+                diagnostic.help = Some(help);
+            }
+        }
     }
 }
 

@@ -15,6 +15,8 @@ pub mod flow;
 mod front_end;
 mod functions;
 pub mod graph;
+mod json_mistake;
+mod json_recovery;
 pub mod json_schema;
 mod jsonc;
 mod layout;

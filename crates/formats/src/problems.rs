@@ -31,8 +31,10 @@ pub struct Problems {
     /// The remaining budget for suggestions.
     suggestion_budget: usize,
     stop: StopFlag,
-    /// Whether a name that is not known may have been given by a part that cannot be read.
+    /// Whether any name that is not known may have been given by a part that cannot be read.
     distrusts_names: bool,
+    /// The words of parts that cannot be read and may give names.
+    distrusted_words: HashSet<String>,
     /// The JSON string that contains the text, if the text is embedded in the file (a flow inside a hub item).
     inside: Option<EmbeddedText>,
     /// The start offsets of further files, if the text is a concatenation of several files.
@@ -118,6 +120,7 @@ impl Problems {
             suggestion_budget: SUGGESTION_BUDGET,
             stop: StopFlag::default(),
             distrusts_names: false,
+            distrusted_words: HashSet::new(),
             inside: None,
             further: Vec::new(),
             other_file: None,
@@ -129,14 +132,20 @@ impl Problems {
         Problems { stop, ..self }
     }
 
-    /// From now on, a name that is not known may have been given by a part that cannot be read.
+    /// From now on, any name that is not known may have been given by a part that cannot be read.
     pub(crate) fn distrust_names(&mut self) {
         self.distrusts_names = true;
     }
 
-    /// Whether names that are not known are no problem.
-    pub(crate) fn distrusts_names(&self) -> bool {
-        self.distrusts_names
+    /// From now on, the words of a part that cannot be read may be names that it has given.
+    pub(crate) fn distrust_words(&mut self, part: &str) {
+        let words = part.split(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '$'));
+        self.distrusted_words.extend(words.filter(|word| !word.is_empty()).map(str::to_owned));
+    }
+
+    /// Whether it is no problem that a name is not known.
+    pub(crate) fn distrusts_name(&self, name: &str) -> bool {
+        self.distrusts_names || self.distrusted_words.contains(name)
     }
 
     /// Whether the rest of the definition need not be looked at.

@@ -1,12 +1,11 @@
 //! Reads definition files and their fields, and turns everything unexpected into a diagnostic with a position.
 
-use std::ops::Range;
-
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Fix, Span};
-use flowloom_core::json::{self, Duplicate, JsonError, JsonErrorKind, Node, NodeKind, parse_misspelt, parse_node};
+use flowloom_core::json::{self, Duplicate, JsonError, JsonErrorKind, Node, NodeKind};
 use flowloom_core::value::Value;
 
+use crate::json_recovery::read_rest;
 use crate::problems::Problems;
 
 /// The path of a file that belongs to the definition `file`, from its path relative to the definition's folder.
@@ -39,9 +38,6 @@ pub(crate) fn read_text<'a>(bytes: &'a [u8], limit: u64, problems: &mut Problems
     Some(text)
 }
 
-/// Maximum number of syntax errors of one file that are reported.
-const MAX_SYNTAX_ERRORS: usize = 20;
-
 /// Parses JSON, and reports errors and repeated keys. After an error whose cause is plain, such as a comment, the rest is
 /// read as well, so that all problems are reported together.
 pub(crate) fn read_json(
@@ -64,153 +60,6 @@ pub(crate) fn read_json(
         }
         Err(error) => read_rest(text, error, problems),
     }
-}
-
-/// Reports a syntax error and those after it, as far as their causes are plain. Returns the tree, so that the other problems
-/// are reported, too; `None` if the meaning is ambiguous.
-fn read_rest(text: &str, error: JsonError, problems: &mut Problems) -> Option<Node> {
-    let start = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let is_json = text[start..].trim_start().starts_with(['{', '[']);
-    let (mut error, mut has_words) = (error, false);
-    // The first text has other words in the place of those without quotes.
-    let (mut read, mut corrected) = (text.to_owned(), text.to_owned());
-    for _ in 0..MAX_SYNTAX_ERRORS {
-        let at = error.span.start;
-        let patch = find_patch(&read, &error);
-        let word = find_word(&read, &error).filter(|_| is_json && patch.is_none());
-        report_syntax(&read, error, word, problems);
-        match (patch, word) {
-            (Some(patch), _) => [&mut read, &mut corrected].into_iter().for_each(|text| patch.apply(text)),
-            (None, Some(word)) => {
-                // So that the syntax after it can be checked.
-                read.replace_range(word.start..word.end(), &format!("\"{}\"", "x".repeat(word.length - 2)));
-                has_words = true;
-            }
-            (None, None) => break,
-        }
-        match parse_node(&read) {
-            Ok((node, _)) if !has_words => return Some(node),
-            Ok(_) => break,
-            // It was not corrected: the same is not reported twice.
-            Err(next) if next.span.start == at => break,
-            Err(next) => error = next,
-        }
-    }
-    // Quoted or not, keys and texts of JavaScript are unambiguous, and so are misspelt constants.
-    parse_misspelt(&corrected, start).ok().filter(|_| is_json)
-}
-
-/// A correction that leaves every other byte at its place.
-struct Patch {
-    place: Range<usize>,
-    with: char,
-}
-
-impl Patch {
-    fn apply(&self, text: &mut String) {
-        let written = String::from(self.with).repeat(self.place.len());
-        text.replace_range(self.place.clone(), &written);
-    }
-}
-
-/// The correction of a syntax error whose cause is plain: a comma too many before a closing bracket, a missing comma, or a
-/// comment. `None` if the error has another cause.
-fn find_patch(text: &str, error: &JsonError) -> Option<Patch> {
-    let at = error.span.start;
-    let (before, rest) = text.split_at_checked(at).filter(|_| error.kind == JsonErrorKind::Syntax)?;
-    if error.lacks_comma {
-        // The comma takes the place of a blank.
-        let blank = before.bytes().next_back().is_some_and(|byte| byte.is_ascii_whitespace());
-        return blank.then_some(Patch { place: at - 1..at, with: ',' });
-    }
-    let wrong = if rest.starts_with("//") {
-        at..at + rest.find('\n').unwrap_or(rest.len())
-    } else if rest.starts_with("/*") {
-        at..at + rest.find("*/")? + 2
-    } else if rest.starts_with([']', '}']) && before.trim_end().ends_with(',') {
-        let comma = before.trim_end().len() - 1;
-        comma..comma + 1
-    } else {
-        return None;
-    };
-    Some(Patch { place: wrong, with: ' ' })
-}
-
-/// The bare key or the text in single quotes at which an error is; `None` if the error has another cause.
-fn find_word(text: &str, error: &JsonError) -> Option<Span> {
-    let start = error.span.start;
-    let rest = text.get(start..).filter(|_| error.kind == JsonErrorKind::Syntax)?;
-    let length = match rest.strip_prefix('\'') {
-        Some(inner) => inner.find(['\'', '\n']).filter(|end| inner[*end..].starts_with('\''))? + 2,
-        None => rest.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '$')).filter(|end| *end > 1)?,
-    };
-    Some(Span { start, length })
-}
-
-/// Reports a syntax error, at the whole word if it is at one.
-fn report_syntax(text: &str, error: JsonError, word: Option<Span>, problems: &mut Problems) {
-    let constant = word.and_then(|word| Some((word, json::find_constant(&text[word.start..word.end()])?)));
-    let (help, fix) = match constant {
-        Some((word, constant)) => {
-            let title = format!("write {constant}");
-            let fix = Fix::new_safe(title, vec![(word, constant.to_owned())]);
-            (Some(format!("did you mean {constant}?")), Some(fix))
-        }
-        None => {
-            let (help, fix) = json_help(text, &error);
-            (help.map(str::to_owned), fix)
-        }
-    };
-    let diagnostic = problems.add_error(json_code(error.kind), word.unwrap_or(error.span), error.message);
-    (diagnostic.help, diagnostic.fix) = (help, fix);
-}
-
-/// Help and a fix for the most common mistakes in JSON.
-fn json_help(text: &str, error: &JsonError) -> (Option<&'static str>, Option<Fix>) {
-    match error.kind {
-        JsonErrorKind::Truncated => return (Some("the rest of the file is missing, or a bracket is not closed"), None),
-        JsonErrorKind::TooDeep => return (Some("nest lists and objects less deeply"), None),
-        JsonErrorKind::Syntax => {}
-    }
-    let before = text.get(..error.span.start).unwrap_or_default().trim_end();
-    if error.lacks_comma {
-        let end = Span { start: before.len(), length: 0 };
-        let fix = Fix::new_safe("add the comma before it", vec![(end, ",".to_owned())]);
-        return (Some("add the comma before it"), Some(fix));
-    }
-    let help = match text.get(error.span.start..).and_then(|rest| rest.chars().next()) {
-        Some(']' | '}') if before.ends_with(',') => {
-            let comma = Span { start: before.len() - 1, length: 1 };
-            let fix = Fix::new_safe("remove the comma before it", vec![(comma, String::new())]);
-            return (Some("remove the comma before it"), Some(fix));
-        }
-        Some('\'') => "JSON strings need double quotes",
-        Some(found) if found.is_alphabetic() && before.ends_with(['{', ',']) && !is_in_list(before) => {
-            "write the key in double quotes"
-        }
-        Some('/') => "JSON has no comments",
-        Some('\n' | '\r') => "write a line break inside a string as \\n",
-        Some(found) if found.is_alphabetic() => {
-            "only constants are allowed here: quoted strings, numbers, true, false, null, lists and objects"
-        }
-        _ => return (None, None),
-    };
-    (Some(help), None)
-}
-
-/// Whether the innermost open bracket of a text is that of a list.
-fn is_in_list(before: &str) -> bool {
-    let mut depth = 0;
-    for c in before.chars().rev() {
-        match c {
-            ']' | '}' => depth += 1,
-            '[' | '{' if depth > 0 => depth -= 1,
-            '[' => return true,
-            '{' => return false,
-            _ => {}
-        }
-    }
-    false
 }
 
 /// The keys by which people know an object.
@@ -245,6 +94,14 @@ pub(crate) fn find_span(source: &str, span: Span, needle: &str) -> Span {
         Some(at) => Span { start: span.start + at, length: written.len() },
         None => Span { start: span.start, length: span.length.min(1) },
     }
+}
+
+/// Says that the name `part` in the marked text `written` is probably `meant`, and offers to write it there, as a guess.
+pub(crate) fn suggest_part(diagnostic: &mut Diagnostic, written: &str, part: &str, meant: &str) {
+    let at = written.find(part).filter(|_| written.len() == diagnostic.span.length);
+    let place = at.map(|at| Span { start: diagnostic.span.start + at, length: part.len() });
+    diagnostic.suggest_at(meant, place);
+    diagnostic.help = Some(format!("did you mean {meant:?}?"));
 }
 
 /// The diagnostic code of a JSON error.

@@ -9,6 +9,14 @@ const WORKFLOW_LISTS: [(&str, &[&str]); 2] = [
     ("nodes", &["block_id", "nodeType", "node_type", "agentId", "agent_id"]),
 ];
 
+/// Keys that only the nodes of pipelines and graphs have.
+const NODE_KEYS: [&str; 8] =
+    ["block_id", "inputs", "nodeType", "node_type", "agentId", "agent_id", "nodeName", "node_name"];
+
+/// Keys that only pipelines and graphs have.
+const GRAPH_KEYS: [&str; 6] =
+    ["blocks", "memory_keys", "user_prompt", "user_intent", "entrypointNodeId", "entrypoint_node_id"];
+
 /// The keys of which a test has at least one: the expectations, and the responses.
 const TEST_KEYS: &[&str] = &["expect", "steps", "answers"];
 
@@ -67,6 +75,18 @@ impl<'a> DocumentShape<'a> {
         let nodes = self.definition.get("nodes").and_then(Node::items).unwrap_or_default();
         let type_of = |node: &Node| node.get("type").and_then(|kind| kind.as_str().map(str::to_owned));
         nodes.iter().filter_map(type_of).any(|kind| kind.contains("n8n-nodes-") || kind.starts_with("@n8n/"))
+    }
+
+    /// Whether the document is a graph of another node editor, such as React Flow, Dify or Langflow: its nodes have a `type`
+    /// or `data`, and none has a key of our nodes or a misspelling of one.
+    pub(crate) fn is_foreign_graph(&self) -> bool {
+        let places = [Some(self.definition), self.whole.get("data"), self.whole.get("graph")];
+        let lists = places.into_iter().flatten().filter_map(|place| place.get("nodes")?.items());
+        let is_own = |key: &str| find_similar_name(key, NODE_KEYS.iter().copied()).is_some();
+        let has_own_key = |node: &Node| node.entries().iter().any(|(key, _, _)| is_own(key));
+        let is_foreign = |node: &Node| node.get("data").is_some() || node.get("type").is_some();
+        let mut lists = lists.filter(|nodes| !nodes.is_empty());
+        !self.has(&GRAPH_KEYS) && lists.any(|nodes| nodes.iter().any(is_foreign) && !nodes.iter().any(has_own_key))
     }
 
     /// Whether the document is a test whose keys may be misspelt or unknown.

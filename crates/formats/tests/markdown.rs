@@ -64,6 +64,85 @@ fn every_problem_has_a_code_and_a_place() {
     }
 }
 
+#[test]
+fn syntax_errors_are_explained_and_hide_no_others() {
+    let cases = [
+        ("<GenText as=z model=\"m:x\" />", "the value of the attribute as of <GenText> is neither", "write as=\"z\""),
+        ("<GenText max=5 />", "the value of the attribute max of <GenText> is neither", "write max={5}"),
+        ("<GenText as=>", "the attribute as of <GenText> has no value", "write as=\"text\" or as={expression}"),
+        ("<GenText as=“z” />", "the value of the attribute as of <GenText> is neither", "write as=\"z\""),
+        ("<GenText as=\"z\", model=\"m:x\" />", "found ',' in <GenText>", "separate attributes by spaces"),
+        ("<GenText as:\"z\" />", "found '\"' in <GenText>", "write as= with an equals sign"),
+        (
+            "<Loop as=\"z\", provide={{ d: 1 }}>\n\nText\n\n</Loop>",
+            "found ',' in <Loop>",
+            "separate attributes by spaces",
+        ),
+        ("Some <i>text", "<i> is not closed in its paragraph", "an element that is opened must be closed"),
+        ("A line<br>\nand another", "<br> is not closed in its paragraph", "write <br />"),
+        ("<Loop as=\"z\">", "<Loop> is not closed", "an element that is opened must be closed"),
+        ("</Loop>", "</Loop> closes nothing", "write <Loop> before it"),
+        ("Some <a>text</i>", "found </i> where </a> was expected", "an element that is opened must be closed"),
+        ("Some <a>*<i>text*</a>", "<i> is not closed", "an element that is opened must be closed"),
+        ("1 <2", "< begins a tag, and '2' cannot be in its name", "write \\< for a sign"),
+        ("<!-- x -->", "MDX has no comments between <!-- and -->", "write a comment as a line"),
+    ];
+    for (mistake, message, help) in cases {
+        let text = format!("Hello {{b}}\n\n{mistake}\n\n{{zz}}\n");
+        let found = compile_text(&text).diagnostics;
+        let errors: Vec<&Diagnostic> = found.iter().filter(|problem| problem.code == Code::MarkdownSyntax).collect();
+        let [error] = errors[..] else { panic!("{mistake}: {found:?}") };
+        assert!(error.message.starts_with(message), "{mistake}: {}", error.message);
+        assert!(error.help.as_ref().is_some_and(|found| found.starts_with(help)), "{mistake}: {:?}", error.help);
+        let unknown = found.iter().filter(|problem| problem.code == Code::UnknownName).count();
+        assert_eq!(unknown, 2, "{mistake}: {found:?}");
+    }
+}
+
+#[test]
+fn what_is_meant_is_proposed() {
+    let cases = [
+        ("<Condition />", "did you mean <Cond>?", "<Cond />"),
+        ("<If />", "did you mean <Cond>?", "<Cond />"),
+        ("<ForEach />", "did you mean <Loop>?", "<Loop />"),
+        (
+            "<GenObject as=\"o\" model=\"m:x\" output=\"enum\" schema={[\"y\", \"n\"]} />",
+            "did you mean enum?",
+            "<GenObject as=\"o\" model=\"m:x\" output=\"enum\" enum={[\"y\", \"n\"]} />",
+        ),
+        (
+            "<Loop as=\"l\" until={$.index > 2}>\n\n<GenText as=\"p\" model=\"m:x\" />\n\n</Loop>\n\n{p}",
+            "p is a result inside of a block: read it as l.at(-1).p",
+            "<Loop as=\"l\" until={$.index > 2}>\n\n<GenText as=\"p\" model=\"m:x\" />\n\n</Loop>\n\n{l.at(-1).p}",
+        ),
+        (
+            "<Cond as=\"c\" if={true}>\n\n<GenText as=\"p\" model=\"m:x\" />\n\n</Cond>\n\n{p}",
+            "p is a result inside of a block: read it as c.p",
+            "<Cond as=\"c\" if={true}>\n\n<GenText as=\"p\" model=\"m:x\" />\n\n</Cond>\n\n{c.p}",
+        ),
+    ];
+    for (text, help, meant) in cases {
+        let text = format!("Text\n\n{text}\n");
+        let problems = compile_text(&text).diagnostics;
+        assert!(problems.iter().any(|problem| problem.help.as_deref() == Some(help)), "{text}: {problems:?}");
+        let fixed = apply_fixes(&text, problems.iter().filter_map(|problem| problem.fix.as_ref())).0;
+        assert_eq!(fixed, format!("Text\n\n{meant}\n"));
+    }
+    let helps = compile_text("<GenObject as=\"o\" model=\"m:x\" schema={5} />")
+        .diagnostics
+        .into_iter()
+        .filter_map(|problem| problem.help);
+    assert!(helps.into_iter().any(|help| help.starts_with("write schema={$.z.object(")));
+}
+
+/// What a tag that cannot be read may have named is no unknown name.
+#[test]
+fn names_of_unread_tags_are_known() {
+    let text = "<GenText as=z />\n\n{z}\n\n<Loop as=\"l\", provide={{ item: z }}>\n\n{item}\n\n</Loop>\n\n{l}\n";
+    let codes: Vec<Code> = diagnostic_codes(text).into_iter().map(|(code, _)| code).collect();
+    assert_eq!(codes, [Code::MarkdownSyntax; 2]);
+}
+
 /// The text after its fixes and suggestions, each time of those for the problems that they reveal.
 fn apply_all_fixes(text: &str) -> String {
     let mut text = text.to_owned();

@@ -384,17 +384,22 @@ async fn an_agent_is_found_by_the_id_in_its_folder() {
 async fn the_definition_of_a_function_is_the_file_of_its_workflow() {
     let steps = STEPS.replace("agent::chat", "sub::order");
     let page = "Order.\n\n<sub-order as=\"a\" input=\"x\" />\n\n<GenText as=\"b\" model=\"scripted:echo\" />\n";
-    let agent = "{\"systemPrompt\": \"You help.\",\n\"tools\": [\"@@flow_weather\", \"sub::order\"]}\n";
+    let agent =
+        "{\"systemPrompt\": \"You help.\",\n\"tools\": [\"@@flow_weather\", \"sub::order\", \"rain_report\"]}\n";
+    let flow = r#"{"name": "Rain report", "steps": [{"type": "llmInstruction", "config": {"instruction": "Rain?"}}]}"#;
     let mut editor = Editor::start(json!({})).await;
     let config = "default_model = \"scripted:echo\"\n[functions.\"sub::order\"]\nworkflow = \"parts/order.json\"\n";
     editor.write("flowloom.toml", config);
     editor.write("parts/order.json", STEPS);
     editor.write("weather.json", STEPS);
+    editor.write("rain-report.json", flow);
     for (file, text, wanted, target) in [
         ("main.json", steps.as_str(), "sub::order", "parts/order.json"),
         ("main.mdx", page, "sub-order", "parts/order.json"),
         ("agent.json", agent, "flow_weather", "weather.json"),
         ("agent.json", agent, "sub::order", "parts/order.json"),
+        // The name by which models call it.
+        ("agent.json", agent, "rain_report", "rain-report.json"),
     ] {
         let document = editor.open(file, text).await;
         let line = text.lines().position(|line| line.contains(wanted)).expect("a line");

@@ -103,6 +103,6 @@ pub(super) fn validate(functions: &BTreeMap<String, FunctionSettings>) -> Result
     Ok(())
 }
 
-fn to_value(value: &serde_json::Value) -> Value {
+pub(crate) fn to_value(value: &serde_json::Value) -> Value {
     parse_value(&value.to_string()).unwrap_or_default()
 }

@@ -13,10 +13,13 @@ use flowloom_store::{DefinitionKind, DefinitionRow, Store};
 
 use super::agents_above::list_folders_above;
 use super::find::find_named;
-use super::folder::{derive_file_id, id_from_path, list_files};
+use super::folder::{derive_file_id, find_definition_id, id_from_path, list_files};
+use super::source::Loader;
 use super::stored::list_definitions;
 use crate::config::Config;
+use crate::config::functions::to_value;
 use crate::error::AppError;
+use crate::tools::descriptor::ToolDescriptor;
 use crate::wiring::build_default_models;
 
 /// The names of folders of agents.
@@ -32,8 +35,10 @@ pub struct Nameable {
     pub name: String,
     /// A short description.
     pub description: String,
-    /// The inputs of a block.
+    /// The inputs of a block or of a function.
     pub inputs: Vec<Nameable>,
+    /// The constants of a function's action in Markdown workflows.
+    pub helpers: Vec<Nameable>,
 }
 
 /// The things that a definition can name.
@@ -57,7 +62,7 @@ pub struct NameableThings {
 
 impl Nameable {
     fn new(name: impl Into<String>, description: impl Into<String>) -> Nameable {
-        Nameable { name: name.into(), description: description.into(), inputs: Vec::new() }
+        Nameable { name: name.into(), description: description.into(), inputs: Vec::new(), helpers: Vec::new() }
     }
 }
 
@@ -121,7 +126,11 @@ fn describe_block(block: &Value) -> Nameable {
 
 /// The inputs of a block, each with its type and whether it is required.
 pub fn list_block_inputs(block: &Value) -> Vec<Nameable> {
-    let Some(schema) = block.get("input_schema") else { return Vec::new() };
+    block.get("input_schema").map(list_properties).unwrap_or_default()
+}
+
+/// The properties of a schema, each with its type and whether it is required.
+fn list_properties(schema: &Value) -> Vec<Nameable> {
     let required = schema.get("required").and_then(Value::as_list).unwrap_or_default();
     let describe = |(name, field): (&Arc<str>, &Value)| {
         let is_required = required.iter().any(|one| one.as_str() == Some(&**name)) && field.get("default").is_none();
@@ -136,7 +145,10 @@ pub fn list_block_inputs(block: &Value) -> Vec<Nameable> {
 fn list_functions(config: &Config) -> Vec<Nameable> {
     let own = config.functions.iter().map(|(name, function)| {
         let place = function.url.as_ref().or(function.workflow.as_ref());
-        Nameable::new(name, function.description.as_ref().or(place).cloned().unwrap_or_default())
+        let inputs = function.parameters.as_ref().map(|schema| list_properties(&to_value(schema)));
+        let helpers = function.helpers.keys().map(|helper| Nameable::new(helper, "")).collect();
+        let description = function.description.as_ref().or(place).cloned().unwrap_or_default();
+        Nameable { inputs: inputs.unwrap_or_default(), helpers, ..Nameable::new(name, description) }
     });
     let built_in = list_built_in_functions().into_iter();
     let built_in = built_in.filter(|(name, _)| !config.functions.contains_key(name));
@@ -199,13 +211,23 @@ fn read_agent_id(folder: &Path) -> Option<String> {
     id.or_else(|| settings.get("name")?.as_str()).map(str::to_owned)
 }
 
-/// The file of the workflow that the agent at `path` calls with a tool of this name: a file of its folder, or else one of the
-/// project with this id; `None` if there is none.
+/// Maximum number of files of a folder that are compiled to find a tool.
+const MAX_COMPILED_FILES: usize = 200;
+
+/// The file of the workflow that the agent at `path` calls with a tool of this name: a file of its folder with this id or this
+/// name as a tool, or else one of the project with this id; `None` if there is none.
 pub fn find_tool_file(config: &Config, path: &Path, tool: &str) -> Option<PathBuf> {
     let plain = tool.strip_prefix("@@").unwrap_or(tool);
     let folder = path.parent().unwrap_or(Path::new(""));
     let in_folder = |id: &str| list_folder_files(folder, path).find(|file| derive_file_id(folder, file) == id);
     let found = in_folder(plain).or_else(|| in_folder(plain.strip_prefix("flow_")?));
+    let loader = Loader::new(config);
+    let is_tool = |file: &PathBuf| {
+        let Some(plan) = loader.compile(file).compiled.plan else { return false };
+        let id = find_definition_id(Some(&plan), folder, file);
+        ToolDescriptor::new(&id, Arc::new(plan)).declaration.name == plain
+    };
+    let found = found.or_else(|| list_folder_files(folder, path).take(MAX_COMPILED_FILES).find(is_tool));
     found.or_else(|| find_named(config, Path::new(plain)).ok().filter(|file| file.is_file() && file != path))
 }
 

@@ -63,17 +63,20 @@ fn unknown_tool(
 ) -> Diagnostic {
     let message = format!("there is no tool or workflow {name} in this folder");
     let similar = find_similar_name(name, known.iter().map(String::as_str));
-    let meant = similar.map(|meant| format!("did you mean {meant:?}?"));
-    match may_be_stored {
+    let mut diagnostic = match may_be_stored {
         true => {
             let help = "a workflow that is stored in the database is found when the agent runs".to_owned();
-            Diagnostic::new_warning(Code::UnknownTool, source.name(), span, message).with_help(meant.unwrap_or(help))
+            Diagnostic::new_warning(Code::UnknownTool, source.name(), span, message).with_help(help)
         }
         false => {
             let help = format!("write the workflow {name}, or a tool record in {}{name}.json", graph::TOOLS_FOLDER);
-            Diagnostic::new_error(Code::UnknownTool, source.name(), span, message).with_help(meant.unwrap_or(help))
+            Diagnostic::new_error(Code::UnknownTool, source.name(), span, message).with_help(help)
         }
+    };
+    if let Some(meant) = similar {
+        diagnostic.suggest(&format!("{meant:?}"));
     }
+    diagnostic
 }
 
 /// Whether the data of the project has workflows. Creates no data folder.

@@ -34,7 +34,7 @@ pub(super) fn starts_entry(text: &str, at: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{parse_misspelt, parse_node, write_json};
+    use super::super::{Expected, parse_misspelt, parse_node, write_json};
     use super::*;
 
     #[test]
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_missing_comma_is_noticed() {
-        let lacks_comma = |text: &str| parse_node(text).map(|_| ()).expect_err("wrong").lacks_comma;
+        let lacks_comma = |text: &str| parse_node(text).map(|_| ()).expect_err("wrong").expected == Expected::Comma;
         for text in ["{\"a\": 1\n \"b\": 2}", "{\"a\": 1 \"b\" : 2}", "[{} {}]", "[\"a\"\n\"b\"]"] {
             assert!(lacks_comma(text), "{text}");
         }

@@ -1,5 +1,6 @@
 //! JSON: a parser that preserves positions and exact numbers, a compact writer, and the repair of almost-JSON text.
 
+mod error;
 mod lenient;
 mod mistake;
 mod parse;
@@ -7,9 +8,10 @@ mod repair;
 
 use std::sync::Arc;
 
+pub use error::{Expected, JsonError, JsonErrorKind};
 pub use lenient::{read_lenient, read_repaired};
 pub use mistake::find_constant;
-pub use parse::{Duplicate, JsonError, JsonErrorKind, Node, NodeKind, parse_literal, parse_misspelt, parse_node};
+pub use parse::{Duplicate, Node, NodeKind, parse_literal, parse_misspelt, parse_node};
 
 use crate::diagnostic::Span;
 use crate::value::{Map, Value};

@@ -4,32 +4,8 @@ use crate::diagnostic::Span;
 use crate::value::{Map, Number, Value};
 
 use super::MAX_DEPTH;
+use super::error::{Expected, JsonError, JsonErrorKind};
 use super::mistake::{find_constant, starts_entry, starts_item};
-
-/// A syntax error and its place.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{message}")]
-pub struct JsonError {
-    /// The place of the error.
-    pub span: Span,
-    /// The problem, and the expectation.
-    pub message: String,
-    /// The kind of the error.
-    pub kind: JsonErrorKind,
-    /// Whether a comma before the place would correct it.
-    pub lacks_comma: bool,
-}
-
-/// The kinds of errors; each has a diagnostic of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JsonErrorKind {
-    /// An unexpected character.
-    Syntax,
-    /// The text ends in the middle of a value.
-    Truncated,
-    /// More than [`MAX_DEPTH`] levels of nesting.
-    TooDeep,
-}
 
 /// A value of a definition file, with its place.
 #[derive(Clone, Debug)]
@@ -209,7 +185,7 @@ pub(super) fn parse_text<B: Build>(text: &str, build: &mut B) -> Result<B::Out, 
     let out = parser.parse_any(0)?;
     parser.skip_blank();
     if parser.at < text.len() {
-        return Err(parser.unexpected_error("the end of the text"));
+        return Err(parser.unexpected_error(Expected::End, "the end of the text"));
     }
     Ok(out)
 }
@@ -253,35 +229,29 @@ impl<B: Build> Parser<'_, B> {
                 self.at += word;
                 Ok(rest[..word].to_owned())
             }
-            _ => Err(self.unexpected_error("a key in double quotes")),
+            _ => Err(self.unexpected_error(Expected::Key, "a key in double quotes")),
         }
     }
 
-    fn new_error(&self, kind: JsonErrorKind, start: usize, length: usize, message: String) -> JsonError {
-        JsonError { span: Span { start, length }, message, kind, lacks_comma: false }
+    fn unexpected_error(&self, expected: Expected, words: &str) -> JsonError {
+        let found = self.text[self.at..].chars().next();
+        let (kind, message) = match found {
+            None => (JsonErrorKind::Truncated, format!("the text ends here, but {words} was expected")),
+            Some(found) => (JsonErrorKind::Syntax, format!("found {found:?} where {words} was expected")),
+        };
+        let span = Span { start: self.at, length: found.map_or(0, char::len_utf8) };
+        JsonError { span, message, kind, expected }
     }
 
-    fn unexpected_error(&self, expected: &str) -> JsonError {
-        match self.text[self.at..].chars().next() {
-            None => {
-                let message = format!("the text ends here, but {expected} was expected");
-                self.new_error(JsonErrorKind::Truncated, self.at, 0, message)
-            }
-            Some(found) => {
-                let message = format!("found {found:?} where {expected} was expected");
-                self.new_error(JsonErrorKind::Syntax, self.at, found.len_utf8(), message)
-            }
-        }
-    }
-
-    fn separator_error(&self, expected: &str, lacks_comma: bool) -> JsonError {
-        JsonError { lacks_comma, ..self.unexpected_error(expected) }
+    fn separator_error(&self, words: &str, lacks_comma: bool) -> JsonError {
+        self.unexpected_error(if lacks_comma { Expected::Comma } else { Expected::Separator }, words)
     }
 
     fn parse_any(&mut self, depth: usize) -> Result<B::Out, JsonError> {
         if depth > MAX_DEPTH {
             let message = format!("values are nested more than {MAX_DEPTH} levels deep");
-            return Err(self.new_error(JsonErrorKind::TooDeep, self.at, 1, message));
+            let span = Span { start: self.at, length: 1 };
+            return Err(JsonError { span, message, kind: JsonErrorKind::TooDeep, expected: Expected::Value });
         }
         let start = self.at;
         match self.peek() {
@@ -309,7 +279,7 @@ impl<B: Build> Parser<'_, B> {
                 Some("true") => Scalar::Bool(true),
                 Some("false") => Scalar::Bool(false),
                 Some(_) => Scalar::Null,
-                None => return Err(self.unexpected_error("a value")),
+                None => return Err(self.unexpected_error(Expected::Value, "a value")),
             };
             self.at += word.len();
             return Ok(self.build.build_scalar(self.span_from(start), scalar));
@@ -320,7 +290,7 @@ impl<B: Build> Parser<'_, B> {
                 return Ok(self.build.build_scalar(self.span_from(start), scalar));
             }
         }
-        Err(self.unexpected_error("a value"))
+        Err(self.unexpected_error(Expected::Value, "a value"))
     }
 
     fn parse_number(&mut self) -> Result<B::Out, JsonError> {
@@ -334,7 +304,8 @@ impl<B: Build> Parser<'_, B> {
         let is_separated = text.split('_').all(|digits| !digits.is_empty());
         let Some(number) = Number::parse(&text.replace('_', "")).filter(|_| is_separated) else {
             let message = format!("{text} is not a JSON number");
-            return Err(self.new_error(JsonErrorKind::Syntax, start, text.len(), message));
+            let span = self.span_from(start);
+            return Err(JsonError { span, message, kind: JsonErrorKind::Syntax, expected: Expected::Number });
         };
         Ok(self.build.build_scalar(self.span_from(start), Scalar::Number(number)))
     }
@@ -386,7 +357,7 @@ impl<B: Build> Parser<'_, B> {
             let key_span = self.span_from(key_start);
             self.skip_blank();
             if self.peek() != Some(b':') {
-                return Err(self.unexpected_error("`:`"));
+                return Err(self.unexpected_error(Expected::Colon, "`:`"));
             }
             self.at += 1;
             self.skip_blank();
@@ -433,13 +404,19 @@ impl<B: Build> Parser<'_, B> {
                 Some(b'$') if quote == b'`' && self.text[self.at..].starts_with("${") => {
                     let message =
                         "`${…}` is computed by JavaScript, which is not run; write the text itself".to_owned();
-                    return Err(self.new_error(JsonErrorKind::Syntax, self.at, 2, message));
+                    let span = Span { start: self.at, length: 2 };
+                    return Err(JsonError {
+                        span,
+                        message,
+                        kind: JsonErrorKind::Syntax,
+                        expected: Expected::StringRest,
+                    });
                 }
                 Some(b'$') if quote == b'`' => {
                     out.push('$');
                     self.at += 1;
                 }
-                _ => return Err(self.unexpected_error("the rest of the string")),
+                _ => return Err(self.unexpected_error(Expected::StringRest, "the rest of the string")),
             }
         }
     }
@@ -460,7 +437,7 @@ impl<B: Build> Parser<'_, B> {
                 out.push(self.decode_surrogate(unit)?);
                 return Ok(());
             }
-            _ => return Err(self.unexpected_error("an escape such as \\n or \\u0041")),
+            _ => return Err(self.unexpected_error(Expected::Escape, "an escape such as \\n or \\u0041")),
         };
         out.push(plain);
         self.at += 1;
@@ -488,7 +465,9 @@ impl<B: Build> Parser<'_, B> {
             .ok()
             .filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))
             .and_then(|digits| u32::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 4));
-        let Some(unit) = unit else { return Err(self.unexpected_error("four hexadecimal digits")) };
+        let Some(unit) = unit else {
+            return Err(self.unexpected_error(Expected::HexDigits, "four hexadecimal digits"));
+        };
         self.at += 4;
         Ok(unit)
     }

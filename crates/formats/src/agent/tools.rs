@@ -87,12 +87,14 @@ impl<'a> ToolCollector<'a> {
             true => self.problems.add_warning(Code::UnknownTool, span, message + "; the agent runs without it"),
             false => self.problems.add_error(Code::UnknownTool, span, message),
         };
-        diagnostic.help = Some(match near {
-            Some(near) => format!("did you mean {near:?}?"),
-            None => format!(
-                "the workflow may have errors or be switched off; a tool record belongs in {TOOLS_FOLDER}{name}.json"
-            ),
-        });
+        match near {
+            Some(near) => diagnostic.suggest(&format!("{near:?}")),
+            None => {
+                diagnostic.help = Some(format!(
+                    "the workflow may have errors or be switched off; a tool record belongs in {TOOLS_FOLDER}{name}.json"
+                ));
+            }
+        }
     }
 
     fn add_flow(&mut self, flow: &AvailableFlow, span: Span) {
@@ -190,13 +192,13 @@ impl<'a> ToolCollector<'a> {
                 let functions = self.functions.iter().map(|(function, _)| &**function);
                 let names: Vec<&str> = self.tools.iter().map(|tool| tool.declaration.name.as_str()).collect();
                 let meant = find_similar_name(name, functions.chain(names.iter().copied()));
-                let help = match meant {
-                    Some(meant) => format!("did you mean {meant:?}?"),
-                    None if names.is_empty() => "list it under \"tools\"".to_owned(),
-                    None => format!("its tools are {}", names.join(", ")),
-                };
                 let message = format!("the agent has no tool {name:?}");
-                self.problems.add_error(Code::UnknownTool, item.span, message).help = Some(help);
+                let diagnostic = self.problems.add_error(Code::UnknownTool, item.span, message);
+                match meant {
+                    Some(meant) => diagnostic.suggest(&format!("{meant:?}")),
+                    None if names.is_empty() => diagnostic.help = Some("list it under \"tools\"".to_owned()),
+                    None => diagnostic.help = Some(format!("its tools are {}", names.join(", "))),
+                }
             }
         }
     }

@@ -182,10 +182,11 @@ impl FlowCompiler<'_> {
         if !method.is_empty() && !method.contains("${") && !HTTP_METHODS.contains(&method.to_uppercase().as_str()) {
             let meant = self.problems.find_similar(&method.to_uppercase(), HTTP_METHODS);
             let message = format_args!("this step will fail: {method:?} is not a method");
-            self.problems.add_warning(Code::WrongKind, span, message).help = Some(match meant {
-                Some(meant) => format!("did you mean {meant:?}?"),
-                None => format!("it is one of {}", HTTP_METHODS.join(", ")),
-            });
+            let diagnostic = self.problems.add_warning(Code::WrongKind, span, message);
+            match meant {
+                Some(meant) => diagnostic.suggest(&format!("{meant:?}")),
+                None => diagnostic.help = Some(format!("it is one of {}", HTTP_METHODS.join(", "))),
+            }
         }
     }
 
@@ -337,10 +338,13 @@ impl FlowCompiler<'_> {
             "querySelector" => (Capture::Html, true),
             "text" | "json" | "" => (Capture::Text, false),
             other => {
-                let meant = self.problems.find_similar(other, CAPTURES).map(|meant| format!("did you mean {meant:?}?"));
+                let meant = self.problems.find_similar(other, CAPTURES);
                 let message = format_args!("captureAs {other:?} is not known, so the page is read as text");
-                self.problems.add_warning(Code::WrongKind, span, message).help =
-                    meant.or_else(|| Some(format!("it is one of {}", CAPTURES.join(", "))));
+                let diagnostic = self.problems.add_warning(Code::WrongKind, span, message);
+                match meant {
+                    Some(meant) => diagnostic.suggest(&format!("{meant:?}")),
+                    None => diagnostic.help = Some(format!("it is one of {}", CAPTURES.join(", "))),
+                }
                 (Capture::Text, false)
             }
         };

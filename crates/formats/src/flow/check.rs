@@ -2,11 +2,13 @@
 //! wrong place. Most findings are warnings, because AnythingLLM accepts any argument and leaves unknown references as
 //! text.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeSet, HashSet};
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span};
 use flowloom_core::expr::{Data, Ref, Segment, Template, TemplatePart};
+use flowloom_core::json::{Node, parse_node, write_json};
 use flowloom_core::plan::{BodySpec, Composite, Inputs, Leaf, Plan, Step, StepKind};
 use flowloom_core::value::Map;
 
@@ -33,12 +35,32 @@ enum TemplatePosition {
 struct StepSource<'a> {
     source: &'a str,
     step: Span,
+    /// The place at which variables are declared, once it was looked for.
+    declarations: &'a OnceCell<Option<usize>>,
 }
 
 impl StepSource<'_> {
     fn find_reference(&self, reference: &str) -> Span {
         find_span(self.source, self.step, reference)
     }
+
+    /// A fix that declares a variable in the start block; `None` without such a block.
+    fn declare(&self, name: &str) -> Option<Fix> {
+        let at = (*self.declarations.get_or_init(|| find_declarations(self.source)))?;
+        let comma = if self.source[at..].trim_start().starts_with(']') { "" } else { ", " };
+        let declaration = format!("{{\"name\": {}, \"value\": \"\"}}{comma}", write_json(&name.into()));
+        let edits = vec![(Span { start: at, length: 0 }, declaration)];
+        Some(Fix::new_suggestion(format!("declare {name} in the start block"), edits))
+    }
+}
+
+/// The place after the opening bracket of the variables that the start block of a flow declares.
+fn find_declarations(source: &str) -> Option<usize> {
+    let (flow, _) = parse_node(source).ok()?;
+    let start =
+        flow.get("steps")?.items()?.iter().find(|step| step.get("type").and_then(Node::as_str) == Some("start"))?;
+    let variables = start.get("config")?.get("variables").filter(|list| list.items().is_some())?;
+    Some(variables.span.start + 1)
 }
 
 pub(super) fn check_references(plan: &Plan, source: &str, problems: &mut Problems) {
@@ -46,9 +68,10 @@ pub(super) fn check_references(plan: &Plan, source: &str, problems: &mut Problem
     let Inputs::Named { declared, defaults, .. } = &plan.inputs else { return };
     let mut known: BTreeSet<String> = declared.iter().map(|input| input.name.clone()).collect();
     known.extend(defaults.keys().map(|name| name.to_string()));
+    let declarations = OnceCell::new();
     let later: HashSet<String> = steps.iter().flat_map(assigned_names).collect();
     for step in steps {
-        let as_written = StepSource { source, step: step.span };
+        let as_written = StepSource { source, step: step.span, declarations: &declarations };
         let mut seen = HashSet::new();
         visit_templates(step, &mut |template, place| {
             for reference in template.iter_refs().filter(|reference| is_hidden_secret(reference)) {
@@ -156,22 +179,24 @@ fn check_reference(
     let (name, source) = (reference.name.trim(), remove_blanks(&reference.source));
     let is_known = known.contains(name);
     let field = match reference.path.last() {
-        Some(Segment::Field(field)) if known.contains(&**field) => Some(format!("did you mean ${{{field}}}?")),
+        Some(Segment::Field(field)) if known.contains(&**field) => Some(format!("${{{field}}}")),
         _ => None,
     };
-    let (help, fix) = match problems.find_similar(name, known.iter().map(String::as_str)) {
-        // As in other formats, where a variable is a field of the input.
-        _ if !is_known && field.is_some() => (field.unwrap_or_default(), None),
-        Some(meant) if !is_known => (format!("did you mean {}?", source.replacen(name, meant, 1)), None),
-        _ if *source != *reference.source => {
-            let title = format!("write {source}, without blanks");
-            let is_found = at.length == reference.source.len();
-            (title.clone(), is_found.then(|| Fix::new_safe(title, vec![(at, source)]).safe_if(is_known)))
-        }
-        _ => (format!("if it is a parameter, declare {name:?} in the start block"), None),
-    };
+    let similar = problems.find_similar(name, known.iter().map(String::as_str));
+    // As in other formats, where a variable is a field of the input.
+    let meant = field.or_else(|| similar.map(|meant| source.replacen(name, meant, 1))).filter(|_| !is_known);
+    let is_found = at.length == reference.source.len();
     let diagnostic = problems.add_warning(Code::UnknownVariable, at, message);
-    (diagnostic.help, diagnostic.fix) = (Some(help), fix);
+    if let Some(meant) = meant {
+        diagnostic.suggest_at(&meant, is_found.then_some(at));
+    } else if *source != *reference.source {
+        let title = format!("write {source}, without blanks");
+        diagnostic.help = Some(title.clone());
+        diagnostic.fix = is_found.then(|| Fix::new_safe(title, vec![(at, source)]).safe_if(is_known));
+    } else {
+        diagnostic.help = Some(format!("if it is a parameter, declare {name:?} in the start block"));
+        diagnostic.fix = written.declare(name);
+    }
 }
 
 /// A reference without blanks after its opening and before its closing brace, which would be parts of the name.

@@ -92,10 +92,13 @@ fn check_agent(node: &GraphNode<'_>, agents: &AgentCatalog<'_>, problems: &mut P
     }
     let meant = problems.find_similar(id, agents.agent_names());
     let diagnostic = problems.add_error(Code::UnknownAgent, span, message);
-    diagnostic.help = Some(match meant {
-        Some(meant) => format!("did you mean {meant:?}? or {place}"),
-        None => place,
-    });
+    match meant {
+        Some(meant) => {
+            diagnostic.suggest(&format!("{meant:?}"));
+            diagnostic.help = Some(format!("did you mean {meant:?}? or {place}"));
+        }
+        None => diagnostic.help = Some(place),
+    }
 }
 
 /// A key of TOML, in quotes if it needs them.

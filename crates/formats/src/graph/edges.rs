@@ -185,10 +185,13 @@ fn report_unknown_type(written: &str, span: Span, problems: &mut Problems) {
     let known = [CONDITIONAL_TYPE, ALWAYS_TYPE, ON_COMPLETE_TYPE];
     let meant = problems.find_similar(written, known);
     let message = format_args!("there is no condition type {written:?}");
-    problems.add_error(Code::UnknownNodeType, span, message).help = Some(match meant {
-        Some(meant) => format!("did you mean {meant:?}?"),
-        None => format!("it is one of {}; {ON_COMPLETE_TYPE} leads to the end", known.join(", ")),
-    });
+    let diagnostic = problems.add_error(Code::UnknownNodeType, span, message);
+    match meant {
+        Some(meant) => diagnostic.suggest(&format!("{meant:?}")),
+        None => {
+            diagnostic.help = Some(format!("it is one of {}; {ON_COMPLETE_TYPE} leads to the end", known.join(", ")));
+        }
+    }
 }
 
 /// Whether an edge does not misspell the key of its target: without a target it would lead to the end.
@@ -200,7 +203,8 @@ fn has_target_key(edge: &Node, problems: &mut Problems) -> bool {
     let is_misspelt = |key: &str| !EDGE_KEYS.contains(&key) && find_similar_name(key, known).is_some();
     let Some((key, span, _)) = edge.entries().iter().find(|(key, _, _)| is_misspelt(key)) else { return true };
     let message = format_args!("an edge has no \"targetNodeId\", which is probably what {key:?} should be");
-    problems.add_error(Code::MissingKey, *span, message).help =
-        Some("correct the key; without a target, the edge would lead to the end".into());
+    let diagnostic = problems.add_error(Code::MissingKey, *span, message);
+    diagnostic.suggest("\"targetNodeId\"");
+    diagnostic.help = Some("correct the key; without a target, the edge would lead to the end".into());
     false
 }

@@ -289,10 +289,11 @@ impl GraphCompiler<'_> {
             (Some(written), Some(other)) => {
                 let message = format_args!("there is no node type {other:?}");
                 let meant = self.problems.find_similar(other, known);
-                self.problems.add_error(Code::UnknownNodeType, written.span, message).help = Some(match meant {
-                    Some(meant) => format!("did you mean {meant:?}?"),
-                    None => format!("it is one of {}", known.join(", ")),
-                });
+                let diagnostic = self.problems.add_error(Code::UnknownNodeType, written.span, message);
+                match meant {
+                    Some(meant) => diagnostic.suggest(&format!("{meant:?}")),
+                    None => diagnostic.help = Some(format!("it is one of {}", known.join(", "))),
+                }
             }
             (Some(written), None) => {
                 let expected = known.join(" or ");
@@ -347,6 +348,9 @@ impl GraphCompiler<'_> {
             }
             _ => self.problems.add_error(code, span, message),
         };
+        if let Some(meant) = meant {
+            diagnostic.suggest(&format!("{meant:?}"));
+        }
         diagnostic.help = Some(help);
     }
 }

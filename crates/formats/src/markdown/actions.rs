@@ -86,6 +86,14 @@ fn to_camel_case(name: &str) -> String {
     out
 }
 
+/// Words of other languages for actions.
+const SYNONYMS: [(&str, &str); 4] = [
+    ("Cond", "if when switch branch"),
+    ("Loop", "for for-each foreach while repeat each map"),
+    ("GenText", "generate prompt llm text ask chat"),
+    ("GenObject", "object json generate-json"),
+];
+
 impl<'n> Action<'n> {
     /// The attribute called `name`.
     pub(super) fn get(&self, name: &str) -> Option<&Attribute<'n>> {
@@ -121,7 +129,12 @@ impl MarkdownCompiler<'_> {
     /// The action that an unknown element may be a misspelling of.
     pub(super) fn suggest_action(&self, name: &str) -> Option<String> {
         let starts_large = name.starts_with(|c: char| c.is_ascii_uppercase());
-        find_similar_name(name, BUILT_IN_ACTIONS).filter(|_| starts_large).map(str::to_owned)
+        let (plain, all) = (to_kebab_case(name), || BUILT_IN_ACTIONS.iter().copied());
+        let is_part =
+            |known: &&str| plain.starts_with(&to_kebab_case(known)) || to_kebab_case(known).starts_with(&plain);
+        let synonym = SYNONYMS.iter().find(|(_, words)| words.split(' ').any(|word| word == plain));
+        let meant = find_similar_name(name, all()).or_else(|| synonym.map(|(action, _)| *action));
+        meant.or_else(|| all().find(is_part)).filter(|_| starts_large).map(str::to_owned)
     }
 
     /// The action of a block element; `None` for every other node.
@@ -260,10 +273,10 @@ impl MarkdownCompiler<'_> {
             let meant = self.problems.find_similar(&attribute.name, known.iter().copied());
             let span: Span = text.file_span(attribute.start, attribute.end);
             let diagnostic = self.problems.add_warning(Code::IgnoredKey, span, message);
-            diagnostic.help = Some(match meant {
-                Some(meant) => format!("did you mean {meant}?"),
-                None => format!("<{}> has {}", action.written, known.join(", ")),
-            });
+            match meant {
+                Some(meant) => diagnostic.suggest(meant),
+                None => diagnostic.help = Some(format!("<{}> has {}", action.written, known.join(", "))),
+            }
         }
     }
 }

@@ -152,6 +152,10 @@ impl MarkdownCompiler<'_> {
             steps.extend(added.unwrap_or_default());
             if let Some(name) = name {
                 names.add_name(name, Meaning::Variable);
+                if matches!(action.name.as_str(), "loop" | "cond") {
+                    let content: Vec<&Node> = action.children.iter().collect();
+                    names.add_inside(name, self.action_names(&content), action.name == "loop");
+                }
                 gives.push(name.into());
             }
         }

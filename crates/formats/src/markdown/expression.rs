@@ -281,7 +281,7 @@ impl MarkdownCompiler<'_> {
 
     fn report_unknown_name(&mut self, text: &TextPiece<'_>, name: &str, range: Range<usize>, names: &ScopeNames) {
         let meant = self.problems.find_similar(name, names.all_names()).map(str::to_owned);
-        if self.problems.distrusts_names() && meant.is_none() {
+        if self.problems.distrusts_name(name) && meant.is_none() {
             return;
         }
         let use_ = text.text.get(range.end..).unwrap_or_default();
@@ -294,6 +294,11 @@ impl MarkdownCompiler<'_> {
         let span = text.file_span(range.start, range.end);
         let message = format!("{name} is not known here: no input, data or earlier result has this name");
         let diagnostic = self.report_error(text, Code::UnknownName, range.start, range.end, message);
+        if let Some(read) = names.find_inside(name) {
+            diagnostic.suggest(read);
+            diagnostic.help = Some(format!("{name} is a result inside of a block: read it as {read}"));
+            return;
+        }
         match meant {
             _ if names.is_later(name) => {
                 diagnostic.help = Some(format!("the action {name} is further down; use its result after it"));
@@ -303,11 +308,12 @@ impl MarkdownCompiler<'_> {
                     Some(format!("a block sees only provided values: add {name} to its provide={{{{ … }}}}"));
             }
             // As in other formats, where a variable is a field of the input.
-            _ if field.is_some() => diagnostic.help = field.map(|field| format!("did you mean {field}?")),
+            _ if field.is_some() => {
+                let field = field.unwrap_or_default();
+                diagnostic.suggest_at(field, Some(text.file_span(range.start, range.end + 1 + field.len())));
+            }
             Some(meant) => {
-                diagnostic.help = Some(format!("did you mean {meant}?"));
-                let title = format!("write {meant}");
-                diagnostic.fix = Some(Fix::new_suggestion(title, vec![(span, meant)]));
+                diagnostic.suggest(&meant);
             }
             None if name == SCHEMA_BUILDER && use_.starts_with('.') => {
                 diagnostic.help = Some("schemas are built with $.z".to_owned());

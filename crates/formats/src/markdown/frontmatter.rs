@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::{Span, find_similar_name};
+use flowloom_core::diagnostic::{Diagnostic, Span, find_similar_name};
 use flowloom_core::plan::{Input, InputKind};
 use flowloom_core::value::{Map, Value};
 use serde_saphyr::Location;
@@ -138,8 +138,7 @@ fn warn_misspelt_keys(map: &Map, reader: &YamlReader<'_>, problems: &mut Problem
     for (key, _) in map.iter().filter(|(key, _)| !KEYS.contains(&&***key)) {
         if let Some(meant) = problems.find_similar(key, absent.iter().copied()) {
             let message = format!("the frontmatter has no key {key:?}");
-            problems.add_warning(Code::UnknownKey, reader.key_span("", key), message).help =
-                Some(format!("did you mean {meant:?}?"));
+            reader.suggest(problems.add_warning(Code::UnknownKey, reader.key_span("", key), message), key, meant);
         }
     }
 }
@@ -221,6 +220,13 @@ impl YamlReader<'_> {
         self.text.file_span(self.start + at, self.start + at + length.max(1))
     }
 
+    /// Says that `meant` is probably meant by `written`, and offers to write it if that is what is marked.
+    fn suggest(&self, diagnostic: &mut Diagnostic, written: &str, meant: &str) {
+        let place = diagnostic.span;
+        let is_marked = self.text.whole.get(place.start..place.end()) == Some(written);
+        diagnostic.suggest_at(meant, is_marked.then_some(place));
+    }
+
     /// The span of a key in a section, or at the top level.
     fn key_span(&self, section: &str, key: &str) -> Span {
         let from =
@@ -285,12 +291,13 @@ const INPUT_KEYS: [&str; 9] =
 fn warn_input_keys(name: &str, map: &Map, reader: &YamlReader<'_>, problems: &mut Problems) {
     let absent: Vec<&str> = INPUT_KEYS.into_iter().filter(|key| !map.contains_key(*key)).collect();
     for (key, _) in map.iter().filter(|(key, _)| !INPUT_KEYS.contains(&&***key)) {
-        let help = match problems.find_similar(key, absent.iter().copied()) {
-            Some(meant) => format!("did you mean {meant:?}?"),
-            None => format!("the keys are {}", INPUT_KEYS.join(", ")),
-        };
+        let meant = problems.find_similar(key, absent.iter().copied());
         let message = format!("the input {name} has no key {key:?}");
-        problems.add_warning(Code::UnknownKey, reader.input_key_span(name, key), message).help = Some(help);
+        let diagnostic = problems.add_warning(Code::UnknownKey, reader.input_key_span(name, key), message);
+        match meant {
+            Some(meant) => reader.suggest(diagnostic, key, meant),
+            None => diagnostic.help = Some(format!("the keys are {}", INPUT_KEYS.join(", "))),
+        }
     }
 }
 
@@ -315,7 +322,12 @@ fn read_input(name: &str, spec: &Value, reader: &YamlReader<'_>, problems: &mut 
     let kind = match read_kind(name, kind, spec) {
         Ok(kind) => kind,
         Err(InvalidKind { field, message, help }) => {
-            wrong(spec.get(field).map(|_| field), message, &help);
+            let span = reader.field_span(name, spec.get(field).map(|_| field));
+            let diagnostic = problems.add_error(Code::InputSpec, span, message);
+            match find_similar_name(kind, INPUT_TYPES) {
+                Some(meant) if meant != kind => reader.suggest(diagnostic, kind, meant),
+                _ => diagnostic.help = Some(help),
+            }
             return None;
         }
     };
@@ -399,11 +411,8 @@ fn read_kind(name: &str, kind: &str, spec: &Value) -> Result<InputKind, InvalidK
             }
         },
         other => {
-            let help = match find_similar_name(other, INPUT_TYPES) {
-                Some(meant) => format!("did you mean {meant}?"),
-                None => format!("the types are {}", INPUT_TYPES.join(", ")),
-            };
-            return wrong("type", format!("the input {name} has the unknown type {other}"), &help);
+            let message = format!("the input {name} has the unknown type {other}");
+            return wrong("type", message, &format!("the types are {}", INPUT_TYPES.join(", ")));
         }
     })
 }

@@ -264,8 +264,7 @@ impl MarkdownCompiler<'_> {
             Some(ActionValue::Expression(expression)) => expression,
             given => {
                 let problem = if given.is_none() { "is required" } else { "must be an expression in braces" };
-                self.attribute_error(action, name, problem, text).help =
-                    Some("write schema={$.z.object({ name: $.z.string() })}, or a JSON Schema".into());
+                self.attribute_error(action, name, problem, text).help = Some(describe_schema(action));
                 return None;
             }
         };
@@ -278,13 +277,13 @@ impl MarkdownCompiler<'_> {
         let read = if is_list { reader.read_constant(&parsed) } else { reader.read_schema(&parsed) };
         match read {
             Ok(value) if is_list == value.as_list().is_some() && (is_list || value.as_map().is_some()) => Some(value),
-            Ok(_) => {
-                self.attribute_error(
-                    action,
-                    name,
-                    if is_list { "must be a list of strings" } else { "must be a schema" },
-                    text,
-                );
+            Ok(value) => {
+                let problem = if is_list { "must be a list of strings" } else { "must be a schema" };
+                let diagnostic = self.attribute_error(action, name, problem, text);
+                diagnostic.help = Some(describe_schema(action));
+                if !is_list && value.as_list().is_some() && is_enum(action) {
+                    diagnostic.suggest("enum");
+                }
                 None
             }
             Err(wrong) => {
@@ -292,5 +291,18 @@ impl MarkdownCompiler<'_> {
                 None
             }
         }
+    }
+}
+
+/// Whether an action generates one of several texts.
+fn is_enum(action: &Action<'_>) -> bool {
+    matches!(action.get("output").map(|attribute| &attribute.value), Some(ActionValue::Text("enum")))
+}
+
+/// How the attributes that an action needs for its schema are written.
+fn describe_schema(action: &Action<'_>) -> String {
+    match is_enum(action) {
+        true => "write enum={[\"yes\", \"no\"]} with the texts to choose from".to_owned(),
+        false => "write schema={$.z.object({ name: $.z.string() })}, or a JSON Schema".to_owned(),
     }
 }

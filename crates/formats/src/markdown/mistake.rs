@@ -8,6 +8,7 @@ use flowloom_core::diagnostic::Fix;
 use markdown::message::{Message, Place};
 
 use super::lex;
+use super::mistake_words::{Explanation, explain_error, find_open_quote};
 use super::parse::TextPiece;
 use crate::problems::Problems;
 
@@ -25,6 +26,8 @@ enum MistakeKind {
     Complex,
     /// A tag that is never closed.
     OpenTag(OpenedTag),
+    /// A closing tag, where that of this element was expected.
+    OtherClosingTag(OpenedTag),
     /// An expression that is never closed, whose `{` is here.
     OpenExpression(usize),
     /// A `<` that begins no tag.
@@ -35,9 +38,21 @@ enum MistakeKind {
 
 /// A part of a text that cannot be read.
 pub(super) struct Extent {
+    /// The place that is left out.
     pub(super) range: Range<usize>,
-    /// Whether the part may give names to what follows or is in it.
-    pub(super) may_name: bool,
+    /// The other tag of the element, which is left out, too.
+    pub(super) partner: Option<Range<usize>>,
+    /// The place of what may give names to what follows or is in it; empty if nothing does.
+    pub(super) names: Range<usize>,
+}
+
+impl Extent {
+    /// An element from its tag at `start` on, or a closing tag.
+    fn of_tag(text: &str, start: usize) -> Option<Extent> {
+        let line = text[start..].find('\n').map_or(text.len(), |length| start + length);
+        let end = lex::measure_tag(text.get(start..)?).map_or(line, |length| start + length);
+        Some(Extent { range: start..end, partner: find_closing_tag(text, start..end), names: start..end })
+    }
 }
 
 impl Mistake {
@@ -58,9 +73,11 @@ impl Mistake {
             Some((tag, reason)) => (Some(tag), reason),
             None => (None, message.reason.clone()),
         };
+        let at = find_open_quote(text, &reason).unwrap_or(at);
         let kind = match tag {
             _ if *message.rule_id == "complex" => MistakeKind::Complex,
             Some(tag) if reason.starts_with("Expected a closing tag") => MistakeKind::OpenTag(tag),
+            Some(tag) if reason.starts_with("Unexpected closing tag") => MistakeKind::OtherClosingTag(tag),
             _ => find_open_brace(text, at, &reason, expression).map_or(MistakeKind::Other, MistakeKind::OpenExpression),
         };
         Mistake { kind, at, reason }
@@ -78,48 +95,79 @@ impl Mistake {
             _ => (self.at, (self.at + 1).min(text.text.len())),
         };
         let span = text.file_span(start, end);
-        let (help, fix) = match (&autolink, &self.kind) {
+        let explanation = match (&autolink, &self.kind) {
             (Some((_, address)), _) => {
                 let link = format!("[{address}]({address})");
-                let title = format!("write {link}");
-                (Some(title.clone()), Some(Fix::new_safe(title, vec![(span, link)])))
+                let help = format!("write {link}");
+                let fix = Some(Fix::new_safe(help.clone(), vec![(span, link)]));
+                Explanation { message: "MDX has no links in angle brackets".to_owned(), help: Some(help), fix }
             }
             (None, MistakeKind::UnfinishedTag) => {
-                (Some("end it with > or />, or write \\< for a sign that is plain text".to_owned()), None)
+                let help = "end it with > or />, or write \\< for a sign that is plain text".to_owned();
+                Explanation { message: self.reason.clone(), help: Some(help), fix: None }
             }
-            (None, _) => syntax_help(text, self.at, &self.reason),
+            (None, _) => explain_error(text, self.at, &self.reason),
         };
-        let message = match autolink {
-            Some(_) => "MDX has no links in angle brackets".to_owned(),
-            None => clean_reason(text.text, self.at, &self.reason),
-        };
-        let diagnostic = problems.add_error(code, span, message);
+        let diagnostic = problems.add_error(code, span, explanation.message);
         diagnostic.file = text.file.to_owned();
-        (diagnostic.help, diagnostic.fix) = (help, fix);
+        (diagnostic.help, diagnostic.fix) = (explanation.help, explanation.fix);
     }
 
     /// The part of the text that is left out; `None` if the rest cannot be read either.
     pub(super) fn find_extent(&self, text: &str) -> Option<Extent> {
-        let line_end = |start: usize| text[start..].find('\n').map_or(text.len(), |length| start + length);
-        let of_tag = |start: usize| {
-            let end = lex::measure_tag(text.get(start..)?).map_or_else(|| line_end(start), |length| start + length);
-            Some(Extent { range: start..end, may_name: true })
-        };
         match &self.kind {
             MistakeKind::Complex => None,
-            MistakeKind::OpenTag(tag) => of_tag(tag.start),
+            MistakeKind::OpenTag(tag) => Extent::of_tag(text, tag.start),
             MistakeKind::OpenExpression(brace) => {
                 // The value of an attribute spoils its tag.
                 let tag = text[..*brace].strip_suffix('=').and_then(|before| before.rfind('<'));
+                let line = |start: usize| text[start..].find('\n').map_or(text.len(), |length| start + length);
                 Some(match tag {
-                    Some(tag) => Extent { range: tag..line_end(tag), may_name: true },
-                    None => Extent { range: *brace..brace + 1, may_name: false },
+                    Some(tag) => Extent { range: tag..line(tag), partner: None, names: tag..line(tag) },
+                    None => Extent { range: *brace..brace + 1, partner: None, names: 0..0 },
                 })
             }
-            MistakeKind::UnfinishedTag => Some(Extent { range: self.at..self.at + 1, may_name: true }),
-            MistakeKind::Other => of_tag(text.get(..(self.at + 1).min(text.len()))?.rfind('<')?),
+            MistakeKind::UnfinishedTag => {
+                let paragraph = text[self.at..].find("\n\n").map_or(text.len(), |length| self.at + length);
+                Some(Extent { range: self.at..self.at + 1, partner: None, names: self.at..paragraph })
+            }
+            MistakeKind::OtherClosingTag(tag) => {
+                let open = Extent::of_tag(text, tag.start)?;
+                let closing = text[self.at..].find('>').map_or(self.at, |length| self.at + length + 1);
+                let name = text[self.at..closing].trim_matches(['<', '/', '>']);
+                let is_of_other = text[..tag.start].contains(&format!("<{name}"));
+                Some(Extent { partner: (!is_of_other).then_some(self.at..closing), ..open })
+            }
+            MistakeKind::Other => {
+                let end = text.ceil_char_boundary(self.at + 1);
+                Extent::of_tag(text, text[..end].rfind('<')?)
+            }
         }
     }
+}
+
+/// The closing tag of the element whose opening tag is at a place; `None` if it needs none or has none.
+fn find_closing_tag(text: &str, tag: Range<usize>) -> Option<Range<usize>> {
+    let inner = text[tag.clone()].strip_prefix('<').filter(|inner| !inner.ends_with("/>"))?;
+    let name = &inner[..inner.find(|c: char| !c.is_alphanumeric()).filter(|length| *length > 0)?];
+    let (opening, closing) = (format!("<{name}"), format!("</{name}>"));
+    let mut open_elements = 1;
+    let mut at = tag.end;
+    while let Some(found) = text[at..].find('<') {
+        at += found;
+        let rest = &text[at..];
+        let is_opened = rest.starts_with(&opening) && !rest[opening.len()..].starts_with(char::is_alphanumeric);
+        let length = lex::measure_tag(rest).filter(|_| is_opened).unwrap_or(1);
+        open_elements += usize::from(is_opened && !rest[..length].ends_with("/>"));
+        if rest.starts_with(&closing) {
+            open_elements -= 1;
+            if open_elements == 0 {
+                return Some(at..at + closing.len());
+            }
+        }
+        at += length;
+    }
+    None
 }
 
 /// The `{` of an expression that is never closed.
@@ -160,24 +208,6 @@ fn find_opened_tag(text: &str, reason: &str) -> Option<(OpenedTag, String)> {
     Some((OpenedTag { start, end: start + 1 + name.sum::<usize>() }, format!("{before}{after}")))
 }
 
-/// The parser's message without the parts that only its authors understand.
-fn clean_reason(text: &str, at: usize, reason: &str) -> String {
-    let reason = reason.split(" (note").next().unwrap_or(reason).trim().replace("\u{2019}", "'");
-    let mut reason = reason.trim_end_matches('.').to_owned();
-    if let Some(first) = reason.get(..1) {
-        reason.replace_range(..1, &first.to_lowercase());
-    }
-    // The name of an unclosed element may be available only from the text.
-    match text.get(..at).and_then(|before| before.rfind('<')).and_then(|open| text.get(open + 1..)) {
-        Some(after) if reason.contains("in name") => {
-            let name: String = after.chars().take_while(|c| c.is_alphanumeric()).collect();
-            if name.is_empty() { reason } else { format!("{reason} (after <{name})") }
-        }
-        _ => reason,
-    }
-}
-
-/// Help and a fix for the most common mistakes.
 /// The address in angle brackets, which Markdown has and MDX lacks, around a position in its scheme.
 fn find_autolink(text: &str, at: usize) -> Option<(Range<usize>, &str)> {
     let start = text.get(..at)?.rfind('<')?;
@@ -186,32 +216,4 @@ fn find_autolink(text: &str, at: usize) -> Option<(Range<usize>, &str)> {
     let is_address = ["https://", "http://", "mailto:"].iter().any(|scheme| address.starts_with(scheme));
     (is_address && text[end..].starts_with('>') && !address.contains(['(', ')', '[', ']']))
         .then(|| (start..end + 1, address))
-}
-
-fn syntax_help(text: &TextPiece<'_>, at: usize, reason: &str) -> (Option<String>, Option<Fix>) {
-    let before = text.text.get(..at).unwrap_or_default();
-    let after = text.text.get(at..).unwrap_or_default();
-    let attribute: String =
-        before.chars().rev().take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-')).collect();
-    if after.starts_with('{') && !attribute.is_empty() && (reason.contains("attribute") || reason.contains("name")) {
-        let attribute: String = attribute.chars().rev().collect();
-        let edits = vec![(text.file_span(at, at), "=".to_owned())];
-        let fix = Fix::new_safe(format!("write {attribute}={{…}} with an equals sign"), edits);
-        return (Some(format!("write {attribute}={{…}} with an equals sign")), Some(fix));
-    }
-    if after.starts_with("!--") || (before.ends_with('<') && after.starts_with('!')) {
-        return (Some("write a comment as a line that starts with >, or as {/* … */}".into()), None);
-    }
-    let help = if reason.contains("closing tag") || reason.contains("closing slash") {
-        "an element that is opened must be closed: <Name … /> or <Name …> … </Name> on lines of their own"
-    } else if reason.ends_with(lex::BRACE_IN_COMMENT) {
-        "write the } that ends the expression on the line below the comment"
-    } else if reason.contains("expression") || reason.contains("brace") {
-        "write \\{ for a brace that is plain text"
-    } else if reason.contains("name") || reason.contains("tag") {
-        "write \\< for a sign that is plain text"
-    } else {
-        return (None, None);
-    };
-    (Some(help.into()), None)
 }

@@ -24,6 +24,7 @@ mod last_index;
 mod layout;
 mod lex;
 mod mistake;
+mod mistake_words;
 mod model_options;
 mod name_rule;
 mod native;
@@ -73,6 +74,7 @@ pub use large_stack::read_within_limits;
 pub use lex::{find_expression_end, measure_tag};
 pub use model_options::MODEL_OPTIONS;
 pub use name_rule::can_name_variable;
+pub use schema::read_written_schema;
 pub use variable_expression::VariableExpression;
 
 /// The text between the instructions and a role.

@@ -76,13 +76,15 @@ impl MarkdownCompiler<'_> {
         let (start, end) = action.get("options").map_or((action.start, action.end), |given| (given.start, given.end));
         let absent: Vec<&str> = MODEL_OPTIONS.into_iter().filter(|known| !map.contains_key(*known)).collect();
         for key in map.keys().filter(|key| !MODEL_OPTIONS.contains(&&***key)) {
-            let span = places.get(&**key).map_or_else(|| text.file_span(start, end), |place| place.key);
-            let help = match self.problems.find_similar(key, absent.iter().copied()) {
-                Some(meant) => format!("did you mean {meant}?"),
-                None => format!("the options are {}", MODEL_OPTIONS.join(", ")),
-            };
+            let place = places.get(&**key).map(|place| place.key);
+            let meant = self.problems.find_similar(key, absent.iter().copied());
             let message = format!("the option {key} is not known and has no effect");
-            self.problems.add_warning(Code::IgnoredKey, span, message).help = Some(help);
+            let span = place.unwrap_or_else(|| text.file_span(start, end));
+            let diagnostic = self.problems.add_warning(Code::IgnoredKey, span, message);
+            match meant {
+                Some(meant) => diagnostic.suggest_at(meant, place),
+                None => diagnostic.help = Some(format!("the options are {}", MODEL_OPTIONS.join(", "))),
+            }
         }
     }
 

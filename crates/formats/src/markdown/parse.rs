@@ -103,10 +103,16 @@ pub(super) fn parse(text: &TextPiece<'_>, is_file: bool, problems: &mut Problems
         mistake.report_error(&piece, problems);
         let masked = mistake.find_extent(&readable).filter(|_| left > 0)?;
         left -= 1;
-        if masked.may_name {
-            problems.distrust_names();
+        match &readable[masked.names.clone()] {
+            // The file that it includes may give any name.
+            tag if tag.starts_with("<Include") => problems.distrust_names(),
+            tag => {
+                problems.distrust_words(tag.split_once(char::is_whitespace).map_or("", |(_, attributes)| attributes))
+            }
         }
-        readable = blank_range(&readable, masked.range);
+        for range in std::iter::once(masked.range).chain(masked.partner) {
+            readable = blank_range(&readable, range);
+        }
     }
 }
 

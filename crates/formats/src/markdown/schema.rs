@@ -3,8 +3,10 @@
 use flowloom_core::expr::js::{CONVERSIONS_KEY, STRICT_CONVERSION, add_catch, add_conversion, is_conversion};
 use flowloom_core::render;
 use flowloom_core::value::{Map, Number, Value};
+use oxc_allocator::Allocator;
 use oxc_ast::ast::{Argument, ArrayExpressionElement, Expression, ObjectPropertyKind, UnaryOperator};
-use oxc_span::GetSpan;
+use oxc_parser::Parser;
+use oxc_span::{GetSpan, SourceType};
 
 use super::combine;
 use super::native::{static_key, written_number};
@@ -19,6 +21,14 @@ pub(super) struct SchemaError {
 }
 
 type SchemaResult<T> = Result<T, SchemaError>;
+
+/// The JSON Schema that the text of an expression denotes; `None` if it denotes none, or only with constants of the frontmatter.
+pub fn read_written_schema(expression: &str) -> Option<Value> {
+    let allocator = Allocator::default();
+    let parsed = Parser::new(&allocator, expression, SourceType::mjs()).parse_expression().ok()?;
+    let reader = SchemaReader { data: &|_| None };
+    reader.read_schema(&parsed).ok().filter(|schema| schema.as_map().is_some())
+}
 
 /// A schema under construction.
 struct PartialSchema {

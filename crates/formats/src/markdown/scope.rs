@@ -37,6 +37,8 @@ pub(super) struct ScopeNames {
     later: Arc<Vec<String>>,
     /// Names of the enclosing scopes.
     outside: Arc<Vec<String>>,
+    /// The results inside of earlier blocks, with the expressions that read them here.
+    inside: Arc<Vec<(String, String)>>,
     /// The action whose attributes are being compiled, and its helper.
     own: Option<(String, Meaning)>,
     is_nested: bool,
@@ -86,6 +88,18 @@ impl ScopeNames {
 
     pub(super) fn is_outside(&self, name: &str) -> bool {
         self.outside.iter().any(|outside| outside == name)
+    }
+
+    /// Notes the results inside of a block with the result `block`.
+    pub(super) fn add_inside(&mut self, block: &str, results: Vec<String>, is_loop: bool) {
+        let item = if is_loop { ".at(-1)" } else { "" };
+        let reads = results.into_iter().map(|name| (name.clone(), format!("{block}{item}.{name}")));
+        Arc::make_mut(&mut self.inside).extend(reads);
+    }
+
+    /// The expression that reads a result inside of an earlier block.
+    pub(super) fn find_inside(&self, name: &str) -> Option<&str> {
+        self.inside.iter().find(|(inside, _)| inside == name).map(|(_, read)| read.as_str())
     }
 
     pub(super) fn is_root(&self) -> bool {

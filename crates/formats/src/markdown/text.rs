@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use flowloom_core::code::Code;
-use flowloom_core::diagnostic::Fix;
+use flowloom_core::diagnostic::{Fix, Span};
 use markdown::mdast::Node;
 
 use super::expression::{CompiledExpression, Paragraph, ParagraphPart, join_blocks};
@@ -215,11 +215,12 @@ impl MarkdownCompiler<'_> {
             self.report_error(text, code, start, end, message).help = Some(help.into());
             return false;
         }
+        let mut meant = None;
         let (message, help) = if is_action {
             (format!("the action <{name}> stays text here: included files and fragments run no actions"), None)
         } else {
-            let meant = self.suggest_action(name);
-            let help = meant.map(|meant| format!("did you mean <{meant}>?"));
+            meant = self.suggest_action(name);
+            let help = meant.as_ref().map(|meant| format!("did you mean <{meant}>?"));
             (format!("<{name}> is not an action; it stays part of the text"), help)
         };
         let span = text.file_span(start, end);
@@ -227,6 +228,12 @@ impl MarkdownCompiler<'_> {
         let diagnostic = self.problems.add_warning(code, span, message);
         diagnostic.file = text.file.to_owned();
         diagnostic.help = help;
+        // Without content, the name stands in one tag.
+        let is_alone = text.text[node_range(node)].ends_with("/>");
+        diagnostic.fix = meant.filter(|_| is_alone).map(|meant| {
+            let name = Span { start: span.start + 1, length: name.len() };
+            Fix::new_suggestion(format!("write <{meant}>"), vec![(name, meant.to_string())])
+        });
         true
     }
 }

@@ -71,10 +71,18 @@ impl MarkdownCompiler<'_> {
             let Some(function) = found.or(server) else {
                 let meant = self.problems.find_similar(name, known);
                 let message = format!("there is no tool {name}");
-                self.report_error(text, Code::UnknownTool, start, end, message).help = Some(match meant {
-                    Some(meant) => format!("did you mean {meant}?"),
-                    None => format!("declare it in flowloom.toml: [functions.\"{name}\"] with a url or a workflow"),
-                });
+                let diagnostic = self.report_error(text, Code::UnknownTool, start, end, message);
+                match meant {
+                    Some(meant) => {
+                        let at = text.text[start..end].find(name.as_str()).map(|at| start + at);
+                        diagnostic.suggest_at(meant, at.map(|at| text.file_span(at, at + name.len())));
+                    }
+                    None => {
+                        let help =
+                            format!("declare it in flowloom.toml: [functions.\"{name}\"] with a url or a workflow");
+                        diagnostic.help = Some(help);
+                    }
+                }
                 return None;
             };
             let tool = sources.function_tool(function, text.file_span(start, end), self.problems)?;

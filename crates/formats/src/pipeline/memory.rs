@@ -6,11 +6,13 @@ use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::{Data, Ref, Segment, Template, TemplatePart};
 use flowloom_core::json::{Node, parse_node};
+use flowloom_core::path::Key;
+use flowloom_core::plan::{Leaf, MemoryOperation, MemoryStep, Step, StepKind, Write};
 
 use super::{template, unwrap_pipeline};
 use crate::jsonc::blank_comments;
 use crate::problems::Problems;
-use crate::reader::{Fields, find_span};
+use crate::reader::{Fields, find_span, suggest_part};
 
 /// A name that never exists; it replaces references to undeclared keys.
 const UNDECLARED_NAME: &str = "\u{1}undeclared";
@@ -67,6 +69,13 @@ fn is_declared(key: &str, keys: &BTreeSet<String>) -> bool {
     keys.is_empty() || keys.contains(key)
 }
 
+/// A step that loads stored data of the user into a variable.
+pub(super) fn load_step(variable: &str, key: &str, operation: MemoryOperation) -> Step {
+    let key = Key::from_name(key).unwrap_or_else(|| Key::numbered_key("load", 1));
+    let memory = MemoryStep { operation, prompt: Template::default(), has_default_prompt: true };
+    Step { writes: vec![Write::to_variable(variable)], ..Step::new(key, StepKind::Leaf(Leaf::Memory(memory))) }
+}
+
 /// A node whose use of the memory is checked.
 pub(super) struct CheckedNode<'a> {
     pub(super) id: &'a str,
@@ -82,10 +91,15 @@ pub(super) fn check_keys(node: &CheckedNode<'_>, keys: &BTreeSet<String>, proble
     let mut report_undeclared = |key: &str, span: Span, what: &str| {
         let message = format_args!("the node {node} {what} {key:?} of the memory, which memory_keys does not name");
         let meant = problems.find_similar(key, keys.iter().map(String::as_str));
-        problems.add_warning(Code::MemoryKey, span, message).help = Some(match meant {
-            Some(meant) => format!("did you mean {meant:?}? else add {key:?} to memory_keys"),
-            None => format!("add {key:?} to memory_keys"),
-        });
+        let diagnostic = problems.add_warning(Code::MemoryKey, span, message);
+        match meant {
+            Some(meant) => {
+                let written = text.get(span.start..span.end()).unwrap_or_default();
+                suggest_part(diagnostic, written, key, meant);
+                diagnostic.help = Some(format!("did you mean {meant:?}? else add {key:?} to memory_keys"));
+            }
+            None => diagnostic.help = Some(format!("add {key:?} to memory_keys")),
+        }
     };
     for (name, data, span) in inputs {
         data.visit(&mut |template| {

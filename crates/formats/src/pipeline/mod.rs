@@ -20,8 +20,7 @@ use flowloom_core::json::{Node, NodeKind, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Siblings};
 use flowloom_core::plan::{
-    Assignment, Composite, Dag, DagNode, Format, Inputs, Leaf, MemoryOperation, MemoryStep, OnError, Plan, Step,
-    StepKind, Write,
+    Assignment, Composite, Dag, DagNode, Format, Inputs, Leaf, MemoryOperation, OnError, Plan, Step, StepKind, Write,
 };
 use flowloom_core::render::TextStyle;
 use flowloom_core::value::{Map, Value};
@@ -29,7 +28,7 @@ use flowloom_core::value::{Map, Value};
 use crate::front_end::DefinitionSource;
 use crate::notations::{PlacedText, ReferenceRules};
 use crate::problems::Problems;
-use crate::reader::{Fields, find_span, read_json, related_path};
+use crate::reader::{Fields, find_span, read_json, related_path, suggest_part};
 use crate::sources::Sources;
 use crate::wording::ORIGINAL_WORDING;
 use blocks::{BlockCatalog, BlockDefinition};
@@ -138,6 +137,9 @@ struct PipelineCompiler<'a> {
     node_ids: HashSet<String>,
 }
 
+/// Help for a node without a block.
+const BLOCK_HELP: &str = "name the block that the node runs, such as \"block_id\": \"web_scrape\"";
+
 /// A node of the source.
 struct PipelineNode<'a> {
     id: &'a str,
@@ -224,8 +226,8 @@ impl PipelineCompiler<'_> {
             .map(|(id, block)| trigger_assignment(id, &block.id))
             .collect();
         let mut steps = vec![
-            load_step("user", "load_user", MemoryOperation::Profile),
-            load_step("memory", "load_memory", MemoryOperation::All),
+            memory::load_step("user", "load_user", MemoryOperation::Profile),
+            memory::load_step("memory", "load_memory", MemoryOperation::All),
         ];
         if !triggers.is_empty() {
             steps.push(Step::new(Key::numbered_key("triggers", 1), Composite::Assign(triggers)));
@@ -250,7 +252,13 @@ impl PipelineCompiler<'_> {
         let fields = Fields::read_object(node, "a node", self.problems)?;
         fields.warn_unknown_keys(&["id", "block_id", "inputs", "name", "description", "position"], self.problems);
         let id = fields.read_required_text("id", self.problems);
-        let block = fields.read_required_text("block_id", self.problems);
+        let block = match fields.get_non_null("block_id") {
+            Some(_) => fields.read_required_text("block_id", self.problems),
+            None => {
+                fields.report_missing("block_id", self.problems).help = Some(BLOCK_HELP.to_owned());
+                None
+            }
+        };
         let (id, span) = id?;
         if RESERVED_NAMES.contains(&id) {
             let message = format_args!("a node cannot be called {id:?}: references of that name mean the {id}");
@@ -272,7 +280,7 @@ impl PipelineCompiler<'_> {
             self.check_function(function, span);
         }
         if let Some(block) = &block {
-            NodeInputs { node: id, span, block, inputs: &inputs }.check(self.problems);
+            NodeInputs { node: id, span, block, inputs: &inputs, written: fields.get("inputs") }.check(self.problems);
             let node = memory::CheckedNode { id, block: &block.id, inputs: &inputs, text: self.text };
             memory::check_keys(&node, &self.keys, self.problems);
         }
@@ -303,10 +311,13 @@ impl PipelineCompiler<'_> {
             let meant = self.problems.find_similar(id, self.blocks.block_ids());
             let message = format_args!("there is no block {id:?}");
             let diagnostic = self.problems.add_error(Code::UnknownBlockId, span, message);
-            diagnostic.help = Some(match meant {
-                Some(meant) => format!("did you mean {meant:?}?"),
-                None => format!("put its definition into {BLOCKS_FOLDER}{id}.json next to this file"),
-            });
+            match meant {
+                Some(meant) => diagnostic.suggest(&format!("{meant:?}")),
+                None => {
+                    let help = format!("put its definition into {BLOCKS_FOLDER}{id}.json next to this file");
+                    diagnostic.help = Some(help);
+                }
+            }
         }
         found
     }
@@ -320,10 +331,14 @@ impl PipelineCompiler<'_> {
         }
         let message = format_args!("there is no function {id:?} that a block can call");
         let meant = self.problems.find_similar(id, known);
-        self.problems.add_error(Code::UnknownFunction, span, message).help = Some(match meant {
-            Some(meant) => format!("did you mean {meant:?}?"),
-            None => format!("declare it in flowloom.toml: [functions.\"{id}\"] with a url or a workflow"),
-        });
+        let diagnostic = self.problems.add_error(Code::UnknownFunction, span, message);
+        match meant {
+            Some(meant) => diagnostic.suggest(&format!("{meant:?}")),
+            None => {
+                let help = format!("declare it in flowloom.toml: [functions.\"{id}\"] with a url or a workflow");
+                diagnostic.help = Some(help);
+            }
+        }
     }
 
     fn check_unique_ids(&mut self, rows: &NodeRows<'_>) {
@@ -380,7 +395,7 @@ impl PipelineCompiler<'_> {
             let message = format_args!("there is no node {id:?}");
             let diagnostic = self.problems.add_error(Code::UnknownNode, span, message);
             if let Some(meant) = meant {
-                diagnostic.help = Some(format!("did you mean {meant:?}?"));
+                diagnostic.suggest(&format!("{meant:?}"));
             }
         }
         found
@@ -415,14 +430,15 @@ impl PipelineCompiler<'_> {
             let names = others.chain(RESERVED_NAMES);
             let meant = self.problems.find_similar(&reference.name, names);
             let diagnostic = self.problems.add_warning(Code::UnknownNode, span, message);
-            diagnostic.help = match meant {
-                Some(meant) => Some(format!("did you mean {meant:?}?")),
+            match meant {
+                Some(meant) => suggest_part(diagnostic, &reference.source, &reference.name, meant),
                 // The name in run reports, which people also write in references.
                 None if &*reference.name == "results" => {
-                    Some(format!("leave out \"results.\": {}", reference.source.replacen("results.", "", 1)))
+                    let help = format!("leave out \"results.\": {}", reference.source.replacen("results.", "", 1));
+                    diagnostic.help = Some(help);
                 }
-                None => None,
-            };
+                None => {}
+            }
             return;
         };
         let field = reference.path.first().and_then(|segment| match segment {
@@ -442,22 +458,15 @@ impl PipelineCompiler<'_> {
                 format_args!("{}: the output_schema of the block of {} has no {field:?}", reference.source, target.id);
             let meant = self.problems.find_similar(field, given.keys().map(|name| &**name));
             let diagnostic = self.problems.add_warning(Code::UnknownField, span, message);
-            diagnostic.help = Some(match meant {
-                Some(meant) => format!("did you mean {meant:?}?"),
+            match meant {
+                Some(meant) => suggest_part(diagnostic, &reference.source, field, meant),
                 None => {
                     let names: Vec<&str> = given.keys().map(|name| &**name).collect();
-                    format!("its fields are {}", names.join(", "))
+                    diagnostic.help = Some(format!("its fields are {}", names.join(", ")));
                 }
-            });
+            }
         }
     }
-}
-
-/// A step that loads stored data of the user into a variable.
-fn load_step(variable: &str, key: &str, operation: MemoryOperation) -> Step {
-    let key = Key::from_name(key).unwrap_or_else(|| Key::numbered_key("load", 1));
-    let memory = MemoryStep { operation, prompt: Template::default(), has_default_prompt: true };
-    Step { writes: vec![Write::to_variable(variable)], ..Step::new(key, StepKind::Leaf(Leaf::Memory(memory))) }
 }
 
 /// The output of a trigger.

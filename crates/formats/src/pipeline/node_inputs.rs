@@ -6,6 +6,7 @@ use flowloom_core::block_inputs::describe_wanted;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
 use flowloom_core::expr::{Data, Template, TemplatePart};
+use flowloom_core::json::Node;
 use flowloom_core::value::{Map, Value};
 
 use super::blocks::BlockDefinition;
@@ -24,6 +25,8 @@ pub(super) struct NodeInputs<'a> {
     pub(super) span: Span,
     pub(super) block: &'a BlockDefinition,
     pub(super) inputs: &'a [(String, Data, Span)],
+    /// The inputs as they are written.
+    pub(super) written: Option<&'a Node>,
 }
 
 /// The value of an input without references.
@@ -49,6 +52,12 @@ impl NodeInputs<'_> {
         self.report_secrets(problems);
     }
 
+    /// The place of the key of an input.
+    fn find_key(&self, name: &str) -> Option<Span> {
+        let mut entries = self.written?.entries().iter();
+        entries.find(|(key, _, _)| key == name).map(|(_, span, _)| *span)
+    }
+
     fn given_names(&self) -> impl Iterator<Item = &str> {
         self.inputs.iter().map(|(name, _, _)| name.as_str())
     }
@@ -66,7 +75,11 @@ impl NodeInputs<'_> {
                 self.node, self.block.id
             );
             let meant = problems.find_similar(name, self.given_names()).map(str::to_owned);
-            problems.add_error(Code::InputNotGiven, self.span, message).help = Some(match &meant {
+            let diagnostic = problems.add_error(Code::InputNotGiven, self.span, message);
+            if let Some(meant) = &meant {
+                diagnostic.suggest_at(&format!("{name:?}"), self.find_key(meant));
+            }
+            diagnostic.help = Some(match &meant {
                 Some(meant) => format!("if {meant:?} is this input, rename it"),
                 None if self.block.all_inputs().is_some_and(|declared| !declared.contains_key(name.as_str())) => {
                     format!(
@@ -103,10 +116,11 @@ impl NodeInputs<'_> {
             let message = format_args!("the block {} has no input {name:?}", self.block.id);
             let names: Vec<&str> = declared.keys().map(|name| &**name).collect();
             let meant = problems.find_similar(name, names.iter().copied());
-            problems.add_warning(Code::UnknownKey, *span, message).help = Some(match meant {
-                Some(meant) => format!("did you mean {meant:?}?"),
-                None => format!("it has {}", names.join(", ")),
-            });
+            let diagnostic = problems.add_warning(Code::UnknownKey, *span, message);
+            match meant {
+                Some(meant) => diagnostic.suggest_at(&format!("{meant:?}"), self.find_key(name)),
+                None => diagnostic.help = Some(format!("it has {}", names.join(", "))),
+            }
         }
     }
 

@@ -367,16 +367,21 @@ impl StepsCompiler<'_> {
                 continue;
             }
             let message = format_args!("no step before this one sets {}; it stays as text", reference.source);
-            let help = match self.problems.find_similar(&reference.name, self.known.iter()) {
-                Some(meant) => format!("did you mean {}?", reference.source.replacen(&*reference.name, meant, 1)),
+            let meant = self.problems.find_similar(&reference.name, self.known.iter());
+            let at = find_span(self.text, span, &reference.source);
+            let diagnostic = self.problems.add_warning(Code::UnknownVariable, at, message);
+            match meant {
+                Some(meant) => {
+                    let is_found = at.length == reference.source.len();
+                    let meant = reference.source.replacen(&*reference.name, meant, 1);
+                    diagnostic.suggest_at(&meant, is_found.then_some(at));
+                }
                 None => {
                     let names: Vec<&str> = self.known.iter().take(MAX_LISTED_NAMES).collect();
                     let more = if self.known.order.len() > MAX_LISTED_NAMES { ", …" } else { "" };
-                    format!("variables so far: {}{more}", names.join(", "))
+                    diagnostic.help = Some(format!("variables so far: {}{more}", names.join(", ")));
                 }
-            };
-            let at = find_span(self.text, span, &reference.source);
-            self.problems.add_warning(Code::UnknownVariable, at, message).help = Some(help);
+            }
         }
     }
 

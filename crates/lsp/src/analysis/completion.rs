@@ -4,19 +4,22 @@ use std::collections::HashSet;
 
 use flowloom_core::diagnostic::Span;
 use flowloom_core::json::Node;
-use flowloom_formats::{find_built_in_parameters, find_format, list_built_in_functions};
+use flowloom_formats::{find_built_in_parameters, find_format, flow, list_built_in_functions};
 
 use super::block_inputs::find_block_inputs;
 use super::definition::{Definition, IndexedFile};
 use super::index::{Body, Index};
-use super::json_place::{JsonPath, JsonPlace, PathStep, find_place, to_pattern};
+use super::json_place::{JsonPath, JsonPlace, PathStep, find_place, follow_path, to_pattern};
 use super::json_tree::inner_span;
 use super::known::{Known, KnownName};
 use super::names::{Name, NameKind, Role};
 use super::pipeline_order::list_refused_nodes;
 use super::roles::{TextRole, find_role};
 use super::schema::{FormatSchema, find_constant, write_skeleton};
-use super::templates::{ReferenceRest, find_rest, find_started};
+use super::templates::{ReferenceRest, TemplateStyle, find_rest, find_started};
+
+/// What the texts of the block for_each can name.
+const ITEM_NAMES: [&str; 3] = ["item", "index", "number"];
 
 /// Something that can be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -128,6 +131,11 @@ impl Context<'_> {
                 let rest = find_rest(inside, at, template.style);
                 return self.list_references(tree, template.kind, WrittenReference { written, rest });
             }
+            if self.is_repeated_template(tree) && find_started(inside, at, TemplateStyle::Braces).is_some() {
+                let word = self.whole_word_span();
+                let propose = |name: &&str| Proposal::new(name, ProposalKind::Member, word);
+                return ITEM_NAMES.iter().map(propose).collect();
+            }
         }
         let Some(format) = self.index.format.filter(|format| find_format(format.name()).is_some()) else {
             return Vec::new();
@@ -167,7 +175,7 @@ impl Context<'_> {
                 };
                 return self.known.secrets.iter().map(propose).map(|proposal| finish(proposal, true)).collect();
             }
-            let fields = if path.contains('.') { Vec::new() } else { self.list_value_fields(&name) };
+            let fields = if path.contains('.') { Vec::new() } else { self.list_reference_fields(tree, &name) };
             let propose = |field: &String| finish(Proposal::new(field, ProposalKind::Member, replaces), true);
             return fields.iter().map(propose).collect();
         }
@@ -176,7 +184,47 @@ impl Context<'_> {
         let is_whole = kind != NameKind::Node;
         let refused = self.list_refused(tree, kind);
         let others = names.iter().filter(|name| !refused.contains(&name.text));
-        others.map(|name| finish(Proposal::of_name(name, replaces), is_whole)).collect()
+        let own = others.map(|name| finish(Proposal::of_name(name, replaces), is_whole));
+        let given = self.list_given().into_iter().filter(|(given, _)| !names.iter().any(|name| name.text == *given));
+        let propose_given = |(name, detail): (&str, &str)| Proposal {
+            detail: detail.to_owned(),
+            ..Proposal::new(name, ProposalKind::Name(kind), replaces)
+        };
+        own.chain(given.map(propose_given)).collect()
+    }
+
+    /// What references can name besides the names of the definition, each with its meaning.
+    fn list_given(&self) -> Vec<(&'static str, &'static str)> {
+        let is_pipeline = self.index.is_pipeline();
+        let has_secrets = is_pipeline || self.index.format == Some(flow::FORMAT);
+        let of_user = [("user", "the profile of the user"), ("memory", "the memory of the user")];
+        let secret = ("secret", "a secret of the configuration");
+        let of_user = of_user.into_iter().filter(|_| is_pipeline);
+        of_user.chain([secret].into_iter().filter(|_| has_secrets && !self.known.secrets.is_empty())).collect()
+    }
+
+    /// The fields of what a reference names. The memory has those that the pipeline declares.
+    fn list_reference_fields(&self, tree: &Node, name: &Name) -> Vec<String> {
+        let mut fields = self.list_value_fields(name);
+        if self.definition.find_origin(name).is_none() && self.index.is_pipeline() {
+            let keys = tree.get("memory_keys").and_then(Node::items).unwrap_or_default();
+            let declared: Vec<&str> = match name.text.as_str() {
+                "memory" => keys.iter().filter_map(Node::as_str).collect(),
+                "user" => vec!["name"],
+                _ => Vec::new(),
+            };
+            let missing: Vec<&str> = declared.into_iter().filter(|key| !fields.iter().any(|one| one == key)).collect();
+            fields.extend(missing.into_iter().map(str::to_owned));
+        }
+        fields
+    }
+
+    /// Whether the position is in a text that a node applies to each item of a list.
+    fn is_repeated_template(&self, tree: &Node) -> bool {
+        let Some(JsonPlace::Value { path, .. }) = find_place(self.text(), tree, self.offset) else { return false };
+        let node = path.get(..2).and_then(|path| follow_path(tree, path));
+        matches!(to_pattern(&path).as_slice(), ["nodes", "*", "inputs", "template", ..])
+            && node.and_then(|node| node.get("block_id")).and_then(Node::as_str) == Some("for_each")
     }
 
     /// The fields of a name: those that the definition declares, or those of its last value.
@@ -281,6 +329,12 @@ impl Context<'_> {
             return match (kind, role) {
                 (NameKind::Function, _) => propose_names(&self.known.functions, kind),
                 (NameKind::Model, _) => propose_names(&self.known.models, kind),
+                (NameKind::Tool, _) if path.first() != Some(&PathStep::Key("tools".to_owned())) => {
+                    let tools = tree.get("tools").and_then(Node::items).unwrap_or_default().iter();
+                    let names: Vec<KnownName> =
+                        tools.filter_map(|tool| Some(KnownName::new(tool.as_str()?, ""))).collect();
+                    propose_names(&names, kind)
+                }
                 (NameKind::Tool, _) => {
                     let functions = propose_names(&self.known.functions, kind).into_iter();
                     let tools = functions.filter(|function| is_tool(&function.label));
@@ -300,6 +354,9 @@ impl Context<'_> {
         let values = schema.list_values(Some(tree), path).into_iter().filter_map(serde_json::Value::as_str);
         let mut all: Vec<Proposal> =
             values.map(|value| quote(Proposal::new(value, ProposalKind::Value, replaces))).collect();
+        if string.is_none() && schema.takes_boolean(Some(tree), path) {
+            all.extend(["true", "false"].map(|value| Proposal::new(value, ProposalKind::Value, replaces)));
+        }
         if node.is_none() && matches!(path.last(), Some(PathStep::Index(_))) {
             all.extend(self.list_items(schema, tree, path, replaces));
         }

@@ -7,9 +7,10 @@ use super::completion::{Context, Proposal, ProposalKind, is_configured, is_word}
 use super::completion_frontmatter::list_frontmatter;
 use super::elements::{ELEMENTS, GLOBALS, SCHEMA_BUILDERS, find_element, find_members};
 use super::json_place::touches_offset;
-use super::known::KnownName;
-use super::mdx::{Element, MdxDocument};
-use super::names::{Name, NameKind};
+use super::known::{KnownName, write_element_name};
+use super::mdx::{Element, MdxDocument, plain_name};
+use super::member_chain::{ChainBase, ChainLink, MemberChain, read_chain};
+use super::names::{Name, NameKind, Role, ValueField};
 
 impl Context<'_> {
     pub(super) fn list_markdown(&self, document: &MdxDocument) -> Vec<Proposal> {
@@ -23,11 +24,11 @@ impl Context<'_> {
         if let Some(expression) = document.expressions.iter().find(|expression| is_here(expression.span)) {
             let attribute = expression.attribute.as_ref();
             let element = attribute.and_then(|(index, name)| Some((document.elements.get(*index)?, name.as_str())));
+            let spot = ExpressionSpot { document, element: element.map(|(element, _)| element) };
             return match element {
                 Some((_, "tools")) => self.list_tools(),
                 Some((_, "options")) if self.is_at_key() => self.list_options(),
-                Some((element, _)) => self.list_expression(self.find_own_name(element)),
-                None => self.list_expression(""),
+                _ => self.list_expression(&spot),
             };
         }
         let tag = document.elements.iter().find(|element| element.tag.start < self.offset && is_here(element.tag));
@@ -120,16 +121,29 @@ impl Context<'_> {
         });
         if let Some(attribute) = value {
             let replaces = attribute.value.unwrap_or_default();
-            let models = if attribute.name == "model" { self.known.models.as_slice() } else { &[] };
+            if attribute.name != "model" {
+                let choices = list_choices(&element.name, &attribute.name);
+                return choices.map(|choice| Proposal::new(choice, ProposalKind::Value, replaces)).collect();
+            }
             let propose = |known: &KnownName| Proposal {
                 detail: known.detail.clone(),
                 ..Proposal::new(&known.name, ProposalKind::Name(NameKind::Model), replaces)
             };
-            return models.iter().map(propose).collect();
+            return self.known.models.iter().map(propose).collect();
         }
         let replaces = self.word_span();
-        let Some(kind) = find_element(&element.name) else { return Vec::new() };
         let is_there = |name: &str| element.attributes.iter().any(|one| one.name == name && one.value.is_some());
+        let Some(kind) = find_element(&element.name) else {
+            let function = self.known.find_called_function(&element.name);
+            let arguments = function.into_iter().flat_map(|function| list_arguments(function));
+            let propose = |argument: KnownName| Proposal {
+                insert: format!("{}={}", argument.name, write_argument(&argument)),
+                is_snippet: true,
+                detail: argument.detail,
+                ..Proposal::new(&argument.name, ProposalKind::Key, replaces)
+            };
+            return arguments.filter(|argument| !is_there(&argument.name)).map(propose).collect();
+        };
         let propose = |attribute: &super::elements::AttributeKind| Proposal {
             meaning: attribute.meaning.to_owned(),
             insert: format!("{}={}", attribute.name, attribute.value),
@@ -139,8 +153,8 @@ impl Context<'_> {
         kind.attributes.iter().filter(|attribute| !is_there(attribute.name)).map(propose).collect()
     }
 
-    /// What an expression can name, except `own`.
-    fn list_expression(&self, own: &str) -> Vec<Proposal> {
+    /// What an expression can name, except the result of its own element.
+    fn list_expression(&self, spot: &ExpressionSpot<'_>) -> Vec<Proposal> {
         if let Some(replaces) = self.find_included() {
             let propose = |known: &KnownName| Proposal {
                 detail: known.detail.clone(),
@@ -151,19 +165,10 @@ impl Context<'_> {
         let word = self.whole_word_span();
         let before = &self.text()[..word.start];
         let mut names = self.definition.list_visible(self.file, self.offset, NameKind::Variable);
+        let own = spot.element.map(|element| self.find_own_name(element)).unwrap_or_default();
         names.retain(|name| name.text != own);
         if let Some(object) = before.strip_suffix('.') {
-            // An item of a list has the fields of the list.
-            let (list, is_item) = match object.strip_suffix(']').and_then(find_open_bracket) {
-                Some(at) => (&object[..at], true),
-                None => (object, false),
-            };
-            if list.ends_with("$.z") {
-                let propose = |name: &&str| Proposal::new(name, ProposalKind::Member, word);
-                return SCHEMA_BUILDERS.iter().map(propose).collect();
-            }
-            let length: usize = list.chars().rev().take_while(|c| is_word(*c)).map(char::len_utf8).sum();
-            return self.list_members(&list[list.len() - length..], is_item, &names, word);
+            return read_chain(object).map(|chain| self.list_members(&chain, spot, &names, word)).unwrap_or_default();
         }
         let own = names.iter().map(|name| Proposal::of_name(name, word));
         let globals = GLOBALS.iter().map(|name| Proposal::new(name, ProposalKind::Member, word));
@@ -181,41 +186,132 @@ impl Context<'_> {
         (is_included && is_name).then_some(Span { start: open + 1, length: written.len() + rest })
     }
 
-    /// The members of a value, or of an item of it if it is a list.
-    fn list_members(&self, object: &str, is_item: bool, names: &[Name], replaces: Span) -> Vec<Proposal> {
-        let propose = |(member, meaning): &(&str, &str)| Proposal {
-            detail: (*meaning).to_owned(),
+    /// The members of a value.
+    fn list_members(
+        &self,
+        chain: &MemberChain<'_>,
+        spot: &ExpressionSpot<'_>,
+        names: &[Name],
+        replaces: Span,
+    ) -> Vec<Proposal> {
+        let propose = |member: &str, detail: &str| Proposal {
+            detail: detail.to_owned(),
             ..Proposal::new(member, ProposalKind::Member, replaces)
         };
-        let name = names.iter().find(|name| name.text == object);
-        let is_list = name.is_some_and(|name| name.about.type_name == "list");
-        let fields = name.filter(|_| is_list == is_item).map(|name| self.list_value_fields(name)).unwrap_or_default();
-        let fields = fields.iter().map(|field| Proposal {
-            detail: "field".to_owned(),
-            ..Proposal::new(field, ProposalKind::Member, replaces)
-        });
-        let is_helper = object.starts_with('$');
-        let members = match name {
-            _ if is_item => &[],
-            Some(name) => find_members(&name.about.type_name),
-            None if is_helper => find_members("$"),
-            None => find_members(object),
+        let value = match (chain.base, chain.links.as_slice()) {
+            (ChainBase::Text, []) => ValueField { type_name: "text".to_owned(), ..ValueField::default() },
+            (ChainBase::Text, _) => return Vec::new(),
+            (ChainBase::Name(helper), links) if helper.starts_with('$') => match links {
+                [] => {
+                    let helpers = self.list_helpers(helper, spot);
+                    return helpers.iter().map(|known| propose(&known.name, &known.detail)).collect();
+                }
+                [ChainLink::Field("z")] => return SCHEMA_BUILDERS.iter().map(|name| propose(name, "")).collect(),
+                [ChainLink::Field(field), rest @ ..] => {
+                    let Some(iterations) = self.find_loop(helper, spot).and_then(|own| self.describe_loop(own)) else {
+                        return Vec::new();
+                    };
+                    let value = match *field {
+                        "self" => Some(iterations),
+                        "last" => iterations.item(),
+                        "index" => Some(ValueField { type_name: "number".to_owned(), ..ValueField::default() }),
+                        _ => None,
+                    };
+                    match value.and_then(|value| follow_links(value, rest)) {
+                        Some(value) => value,
+                        None => return Vec::new(),
+                    }
+                }
+                [ChainLink::Item, ..] => return Vec::new(),
+            },
+            (ChainBase::Name(object), links) => match names.iter().find(|name| name.text == object) {
+                Some(name) => match follow_links(self.describe_value(name), links) {
+                    Some(value) => value,
+                    None => return Vec::new(),
+                },
+                None if links.is_empty() => ValueField { type_name: object.to_owned(), ..ValueField::default() },
+                None => return Vec::new(),
+            },
         };
-        fields.chain(members.iter().map(propose)).collect()
+        let fields = value.fields.iter().filter(|_| !value.is_list()).map(|field| propose(&field.name, "field"));
+        let members = find_members(&value.type_name).iter().map(|(member, meaning)| propose(member, meaning));
+        fields.chain(members).collect()
+    }
+
+    /// The value of a name, with the fields that the definition declares, or those of its last value.
+    fn describe_value(&self, name: &Name) -> ValueField {
+        let declared = self.definition.list_fields(name);
+        let last = || self.list_value_fields(name).iter().map(|field| ValueField::new(field)).collect();
+        let fields = if declared.is_empty() { last() } else { declared };
+        ValueField { type_name: name.about.type_name.clone(), fields, ..ValueField::new(&name.text) }
+    }
+
+    /// The members of `$`, or of `$` with the name of a loop.
+    fn list_helpers(&self, helper: &str, spot: &ExpressionSpot<'_>) -> Vec<KnownName> {
+        let of_element = spot.element.filter(|element| helper == "$" || &helper[1..] == self.find_own_name(element));
+        if let Some(element) = of_element {
+            if plain_name(&element.name) == "genobject" {
+                return vec![KnownName::new("z", "builds the schema of generated data")];
+            }
+            if let Some(function) = self.known.find_called_function(&element.name) {
+                return function.helpers.clone();
+            }
+        }
+        let members = if self.find_loop(helper, spot).is_some() { find_members("$") } else { &[] };
+        members.iter().map(|(name, meaning)| KnownName::new(*name, *meaning)).collect()
+    }
+
+    /// The loop that `$`, or `$` with the name of a loop, belongs to.
+    fn find_loop<'d>(&self, helper: &str, spot: &ExpressionSpot<'d>) -> Option<&'d Element> {
+        let is_meant = |element: &&Element| {
+            plain_name(&element.name) == "loop" && (helper == "$" || &helper[1..] == self.find_own_name(element))
+        };
+        // The attributes of other actions have a `$` of their own.
+        if helper == "$" && spot.element.is_some_and(|element| plain_name(&element.name) != "loop") {
+            return None;
+        }
+        let innermost = spot.document.find_element(self.offset).and_then(|index| spot.document.elements.get(index));
+        let around = |element: &&'d Element| spot.document.elements.get(element.parent?);
+        std::iter::successors(spot.element.or(innermost), around).find(is_meant)
+    }
+
+    /// The result of a loop.
+    fn describe_loop(&self, element: &Element) -> Option<ValueField> {
+        let name = Name::new(NameKind::Variable, self.find_own_name(element), Span::default(), Role::Read);
+        let wanted = Name { scope: element.scope, ..name };
+        Some(self.describe_value(self.definition.find_origin(&wanted)?))
     }
 }
 
-/// The element that calls a function: its words, each with a capital letter.
-fn write_element_name(function: &str) -> String {
-    let words = function.split([':', '_', '.', '-']).filter(|word| !word.is_empty());
-    let capitalise = |word: &str| {
-        let (first, rest) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
-        format!("{}{rest}", first.to_uppercase())
-    };
-    words.map(capitalise).collect()
+/// An expression of a document.
+struct ExpressionSpot<'d> {
+    document: &'d MdxDocument,
+    /// The element in whose attribute it is.
+    element: Option<&'d Element>,
 }
 
-/// The innermost bracket at the end of a text that has no end there; `None` if there are others after it.
-fn find_open_bracket(text: &str) -> Option<usize> {
-    text.rfind('[').filter(|at| !text[*at..].contains(']'))
+/// The value to which fields and items of a value lead.
+fn follow_links(value: ValueField, links: &[ChainLink<'_>]) -> Option<ValueField> {
+    links.iter().try_fold(value, |value, link| match link {
+        ChainLink::Field(name) => value.fields.iter().find(|field| field.name == *name && !value.is_list()).cloned(),
+        ChainLink::Item => value.item(),
+    })
+}
+
+/// The values of an attribute, if it has only some.
+fn list_choices(element: &str, attribute: &str) -> impl Iterator<Item = &'static str> {
+    let attributes = find_element(element).map(|kind| kind.attributes).unwrap_or_default();
+    let value = attributes.iter().find(|one| one.name == attribute).map(|one| one.value);
+    value.and_then(|value| value.split('|').nth(1)).into_iter().flat_map(|choices| choices.split(','))
+}
+
+/// The attributes of an element that calls a function.
+fn list_arguments(function: &KnownName) -> impl Iterator<Item = KnownName> {
+    std::iter::once(KnownName::new("as", "the name of the result")).chain(function.inputs.iter().cloned())
+}
+
+/// The value of an attribute of a call, as a snippet.
+fn write_argument(argument: &KnownName) -> &'static str {
+    let is_text = argument.name == "as" || argument.detail.starts_with("string");
+    if is_text { "\"$1\"" } else { "{$1}" }
 }

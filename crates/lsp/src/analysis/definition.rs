@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(
             own,
             [
-                ValueField { name: "total".into(), type_name: "integer".into(), description: "How many".into() },
+                ValueField { type_name: "integer".into(), description: "How many".into(), ..ValueField::new("total") },
                 ValueField::new("rest"),
             ]
         );

@@ -162,7 +162,6 @@ const LOOP_MEMBERS: Members = &[
     ("index", "the number of the iteration, from 0"),
     ("self", "all iterations, in the content including the current one"),
     ("last", "the last finished iteration"),
-    ("z", "builds the schema of generated data"),
 ];
 
 const TEXT_MEMBERS: Members = &[

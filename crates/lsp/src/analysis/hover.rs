@@ -7,7 +7,7 @@ use super::definition::{Definition, IndexedFile};
 use super::elements::find_element;
 use super::index::Body;
 use super::json_place::{JsonPlace, PathStep, find_place, touches_offset};
-use super::known::Known;
+use super::known::{Known, KnownName};
 use super::mdx::MdxDocument;
 use super::names::{Name, NameKind};
 use super::schema::FormatSchema;
@@ -31,7 +31,7 @@ pub fn find_meaning(definition: &Definition, file: &IndexedFile, offset: usize, 
     }
     match &file.index.body {
         Body::Json(tree) => describe_key(file, tree.as_ref()?, offset),
-        Body::Markdown(document) => describe_markdown(&file.index.text, document, offset),
+        Body::Markdown(document) => describe_markdown(&file.index.text, document, offset, known),
     }
 }
 
@@ -90,7 +90,7 @@ fn describe_key(file: &IndexedFile, tree: &Node, offset: usize) -> Option<Meanin
     Some(Meaning { span, text: lines.join("\n\n"), variable: None })
 }
 
-fn describe_markdown(text: &str, document: &MdxDocument, offset: usize) -> Option<Meaning> {
+fn describe_markdown(text: &str, document: &MdxDocument, offset: usize, known: &Known) -> Option<Meaning> {
     let is_here = |span: &Span| touches_offset(*span, offset);
     let meaning = |span: Span, text: String| Some(Meaning { span, text, variable: None });
     if let Some(range) = document.frontmatter.clone().filter(|range| range.contains(&offset)) {
@@ -103,7 +103,17 @@ fn describe_markdown(text: &str, document: &MdxDocument, offset: usize) -> Optio
         return meaning(key.span, format!("`{name}`{description}"));
     }
     for element in &document.elements {
-        let Some(kind) = find_element(&element.name) else { continue };
+        let Some(kind) = find_element(&element.name) else {
+            let Some(function) = known.find_called_function(&element.name) else { continue };
+            if is_here(&element.name_span) || element.closing_name.as_ref().is_some_and(is_here) {
+                return meaning(element.name_span, describe_function(&element.name, function));
+            }
+            if let Some(attribute) = element.attributes.iter().find(|attribute| is_here(&attribute.name_span)) {
+                let input = function.inputs.iter().find(|one| one.name == attribute.name)?;
+                return meaning(attribute.name_span, format!("`{}`\n\n{}", input.name, input.detail));
+            }
+            continue;
+        };
         if is_here(&element.name_span) || element.closing_name.as_ref().is_some_and(is_here) {
             return meaning(element.name_span, format!("`<{}>`\n\n{}", kind.name, kind.meaning));
         }
@@ -113,4 +123,15 @@ fn describe_markdown(text: &str, document: &MdxDocument, offset: usize) -> Optio
         }
     }
     None
+}
+
+/// The meaning of an action that calls a function.
+fn describe_function(element: &str, function: &KnownName) -> String {
+    let mut lines = vec![format!("`<{element}>`"), format!("calls the function `{}`", function.name)];
+    lines.extend(Some(function.detail.clone()).filter(|detail| !detail.is_empty()));
+    let inputs: Vec<String> = function.inputs.iter().map(|input| format!("`{}`", input.name)).collect();
+    if !inputs.is_empty() {
+        lines.push(format!("attributes: {}", inputs.join(", ")));
+    }
+    lines.join("\n\n")
 }

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use flowloom_app::definitions::nameable::{Nameable, NameableThings};
 
+use super::completion::is_configured;
+use super::mdx::plain_name;
+
 /// The names outside of a definition that it can use.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
@@ -32,8 +35,10 @@ pub struct KnownName {
     pub name: String,
     /// A short description.
     pub detail: String,
-    /// The inputs of a block.
+    /// The inputs of a block or of a function.
     pub inputs: Vec<KnownName>,
+    /// The constants of a function's action.
+    pub helpers: Vec<KnownName>,
 }
 
 impl From<NameableThings> for Known {
@@ -52,16 +57,36 @@ impl From<NameableThings> for Known {
     }
 }
 
+impl Known {
+    /// The function of the configuration that an element of a Markdown workflow calls.
+    pub fn find_called_function(&self, element: &str) -> Option<&KnownName> {
+        let element = plain_name(element);
+        let is_meant = |function: &&KnownName| plain_name(&write_element_name(&function.name)) == element;
+        self.functions.iter().filter(|function| is_configured(&function.name)).find(is_meant)
+    }
+}
+
+/// The element that calls a function: its words, each with a capital letter.
+pub(super) fn write_element_name(function: &str) -> String {
+    let words = function.split([':', '_', '.', '-']).filter(|word| !word.is_empty());
+    let capitalise = |word: &str| {
+        let (first, rest) = word.split_at(word.chars().next().map_or(0, char::len_utf8));
+        format!("{}{rest}", first.to_uppercase())
+    };
+    words.map(capitalise).collect()
+}
+
 impl KnownName {
     /// A name with its description.
     pub fn new(name: impl Into<String>, detail: impl Into<String>) -> KnownName {
-        KnownName { name: name.into(), detail: detail.into(), inputs: Vec::new() }
+        KnownName { name: name.into(), detail: detail.into(), ..KnownName::default() }
     }
 }
 
 impl From<Nameable> for KnownName {
     fn from(thing: Nameable) -> KnownName {
-        let inputs = thing.inputs.into_iter().map(KnownName::from).collect();
-        KnownName { inputs, ..KnownName::new(thing.name, thing.description) }
+        let to_names = |things: Vec<Nameable>| things.into_iter().map(KnownName::from).collect();
+        let (inputs, helpers) = (to_names(thing.inputs), to_names(thing.helpers));
+        KnownName { inputs, helpers, ..KnownName::new(thing.name, thing.description) }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use flowloom_core::diagnostic::Span;
-use flowloom_formats::markdown::{ExpressionNames, NameRead, inspect_expression};
+use flowloom_formats::markdown::{ExpressionNames, NameRead, inspect_expression, read_written_schema};
 
 use super::field_reads::{BlockResult, FieldReads, ReadPath};
 use super::mdx::{BLOCKS, Element, MdxDocument, plain_name, read_mdx};
@@ -130,34 +130,61 @@ fn declare_result(text: &str, element: &Element, inner: &[ValueField]) -> Option
     let attribute = element.attributes.iter().find(|attribute| attribute.name == "as")?;
     let span = attribute.value.filter(|_| !attribute.is_expression)?;
     let name = text.get(span.start..span.end()).filter(|name| !name.is_empty())?;
-    let (type_name, fields) = match plain_name(&element.name).as_str() {
-        "gentext" => ("text", Vec::new()),
-        "genobject" => ("object", read_schema_fields(text, element)),
-        "loop" => ("list", Vec::new()),
-        "cond" => ("object", inner.to_vec()),
-        _ => ("any", Vec::new()),
-    };
-    let about = About { type_name: type_name.to_owned(), origin: format!("result of <{}>", element.name), fields };
+    let ValueField { type_name, fields, .. } = describe_result(text, element, name, inner);
+    let about = About { type_name, origin: format!("result of <{}>", element.name), fields };
     let scope = element.scope;
     Some(Name { scope, about, ..Name::new(NameKind::Variable, name, span, Role::Declared) })
 }
 
-/// The keys of the schema of an action.
-fn read_schema_fields(text: &str, element: &Element) -> Vec<ValueField> {
-    let schema = element.attributes.iter().find(|attribute| attribute.name == "schema").and_then(|one| one.value);
-    let names = schema.and_then(|span| inspect_expression(&text[span.start..span.end()])).unwrap_or_default();
-    names.argument_keys.iter().map(|(key, _)| ValueField::new(key)).collect()
+/// The type and the fields of the result of an action. `inner` are the results inside it.
+fn describe_result(text: &str, element: &Element, name: &str, inner: &[ValueField]) -> ValueField {
+    let of_type =
+        |type_name: &str, fields| ValueField { type_name: type_name.to_owned(), fields, ..ValueField::new(name) };
+    match plain_name(&element.name).as_str() {
+        "gentext" => of_type("text", Vec::new()),
+        "genobject" => describe_object(text, element, name),
+        "loop" => of_type("list", inner.to_vec()),
+        "cond" => of_type("object", inner.to_vec()),
+        _ => of_type("any", Vec::new()),
+    }
 }
 
-/// The names of the results inside each scope.
+/// The type and the fields that the attributes of an action give to its object.
+fn describe_object(text: &str, element: &Element, name: &str) -> ValueField {
+    let find = |name: &str| {
+        let value = element.attributes.iter().find(|attribute| attribute.name == name)?.value?;
+        text.get(value.start..value.end())
+    };
+    let schema = find("schema").unwrap_or_default();
+    let fields = match read_written_schema(schema) {
+        Some(schema) => ValueField::of_schema(name, &schema).fields,
+        // A schema that is being written has its keys already.
+        None => {
+            let names = inspect_expression(schema).unwrap_or_default();
+            names.argument_keys.iter().map(|(key, _)| ValueField::new(key)).collect()
+        }
+    };
+    let type_name = match find("output") {
+        Some("array") => "list",
+        Some("enum") => "text",
+        Some("no-schema") => "any",
+        _ => "object",
+    };
+    ValueField { type_name: type_name.to_owned(), fields, ..ValueField::new(name) }
+}
+
+/// The results inside each scope.
 fn list_results(text: &str, document: &MdxDocument) -> HashMap<usize, Vec<ValueField>> {
     let mut results: HashMap<usize, Vec<ValueField>> = HashMap::new();
-    for element in &document.elements {
+    // The results inside a block come before the block.
+    for (index, element) in document.elements.iter().enumerate().rev() {
         let value = element.attributes.iter().find(|attribute| attribute.name == "as").and_then(|one| one.value);
         if let Some(name) = value.and_then(|value| text.get(value.start..value.end())) {
+            let inner = results.get(&(index + 1)).map(Vec::as_slice).unwrap_or_default();
+            let result = describe_result(text, element, name, inner);
             let names = results.entry(element.scope).or_default();
-            if names.last().is_none_or(|last| last.name != name) {
-                names.push(ValueField::new(name));
+            if names.first().is_none_or(|first| first.name != name) {
+                names.insert(0, result);
             }
         }
     }

@@ -16,6 +16,7 @@ pub mod known;
 pub mod lines;
 pub mod mdx;
 pub mod mdx_names;
+mod member_chain;
 pub mod names;
 pub mod outline;
 mod pipeline_order;

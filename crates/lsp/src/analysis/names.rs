@@ -1,5 +1,7 @@
 //! The names of a definition: what they name, where they are declared, and where they are used.
 
+use std::sync::Arc;
+
 use flowloom_core::diagnostic::Span;
 use flowloom_core::value::Value;
 
@@ -98,7 +100,14 @@ pub struct ValueField {
     pub type_name: String,
     /// Its description; empty if there is none.
     pub description: String,
+    /// The fields of its value, or of the items of its value if that is a list.
+    pub fields: Vec<ValueField>,
+    /// The type of the items of its value if that is a list; empty if it is not known.
+    pub item_type: String,
 }
+
+/// Maximum number of objects and lists within each other whose fields are read.
+const MAX_FIELD_DEPTH: usize = 8;
 
 impl ValueField {
     /// A field of which only the name is known.
@@ -108,8 +117,36 @@ impl ValueField {
 
     /// A field with the type and the description that its schema gives.
     pub fn of_schema(name: &str, schema: &Value) -> ValueField {
-        let text = |key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-        ValueField { name: name.to_owned(), type_name: text("type"), description: text("description") }
+        ValueField::of_inner_schema(name, schema, 0)
+    }
+
+    fn of_inner_schema(name: &str, schema: &Value, depth: usize) -> ValueField {
+        let text = |schema: &Value, key: &str| schema.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let items = schema.get("items");
+        let properties = items.unwrap_or(schema).get("properties").and_then(Value::as_map);
+        let read = |(name, schema): (&Arc<str>, &Value)| ValueField::of_inner_schema(name, schema, depth + 1);
+        ValueField {
+            name: name.to_owned(),
+            type_name: text(schema, "type"),
+            description: text(schema, "description"),
+            fields: properties
+                .filter(|_| depth < MAX_FIELD_DEPTH)
+                .map(|all| all.iter().map(read).collect())
+                .unwrap_or_default(),
+            item_type: items.map(|items| text(items, "type")).unwrap_or_default(),
+        }
+    }
+
+    /// Whether the value is a list.
+    pub fn is_list(&self) -> bool {
+        matches!(self.type_name.as_str(), "list" | "array")
+    }
+
+    /// An item of the value.
+    pub fn item(&self) -> Option<ValueField> {
+        let item =
+            || ValueField { type_name: self.item_type.clone(), fields: self.fields.clone(), ..ValueField::default() };
+        self.is_list().then(item)
     }
 }
 

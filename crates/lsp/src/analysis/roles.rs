@@ -86,7 +86,7 @@ fn find_graph_role(path: &[&str]) -> TextRole {
 
 fn find_agent_role(path: &[&str]) -> TextRole {
     match path {
-        ["tools", "*"] => TextRole::Name(NameKind::Tool, Role::Read),
+        ["tools" | "needsApproval", "*"] => TextRole::Name(NameKind::Tool, Role::Read),
         ["model"] => TextRole::Name(NameKind::Model, Role::Read),
         _ => TextRole::Plain,
     }

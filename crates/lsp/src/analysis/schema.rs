@@ -97,20 +97,30 @@ impl FormatSchema {
         all.into_iter().find_map(|schema| schema.get("description")?.as_str())
     }
 
-    /// The values that can be at a place, as JSON.
-    pub fn list_values(&self, tree: Option<&Node>, path: &[PathStep]) -> Vec<&Value> {
-        let mut values: Vec<&Value> = Vec::new();
+    /// Whether the value at a place can be true or false.
+    pub fn takes_boolean(&self, tree: Option<&Node>, path: &[PathStep]) -> bool {
+        let is_boolean = |schema: &&Value| schema.get("type").and_then(Value::as_str) == Some("boolean");
+        self.find_value_schemas(tree, path).iter().any(is_boolean)
+    }
+
+    /// The schemas of a value that is being written.
+    fn find_value_schemas(&self, tree: Option<&Node>, path: &[PathStep]) -> Vec<&Value> {
         // While it is written, the value itself must not decide which variants fit.
         let parent = path.split_last().map(|(_, parent)| parent).unwrap_or_default();
-        let schemas = match path.last() {
+        match path.last() {
             Some(PathStep::Key(key)) => {
                 let variants = self.find_all_variants(tree, parent);
                 let below = variants.into_iter().filter_map(|schema| schema.get("properties")?.get(key));
                 below.flat_map(|schema| self.expand(schema, None, 0)).collect()
             }
             Some(PathStep::Index(_)) | None => self.find_schemas(tree, path),
-        };
-        for schema in schemas {
+        }
+    }
+
+    /// The values that can be at a place, as JSON.
+    pub fn list_values(&self, tree: Option<&Node>, path: &[PathStep]) -> Vec<&Value> {
+        let mut values: Vec<&Value> = Vec::new();
+        for schema in self.find_value_schemas(tree, path) {
             let lists = ["enum", "examples"].iter().filter_map(|list| schema.get(list)?.as_array()).flatten();
             let found = lists.chain(schema.get("const")).filter(|value| value.is_string());
             found.for_each(|value| {
