@@ -100,7 +100,9 @@ def update_corpus(driver, target, seeds):
         for path in folder.iterdir() if folder.is_dir() else []:
             if path.stat().st_size <= MAX_KEPT_BYTES:
                 shutil.copy(path, short / f"{folder.name}-{path.name}")
-    if not run_driver(driver, target, ["-merge=1"], [merged, short]):
+    findings = CRATE / "findings" / target
+    findings.mkdir(parents=True, exist_ok=True)
+    if not run_driver(driver, target, ["-merge=1", f"-artifact_prefix={findings}/"], [merged, short]):
         return False
     shutil.rmtree(corpus, ignore_errors=True)
     shutil.copytree(merged, corpus)

@@ -5,7 +5,7 @@ const TYPE_WORDS: [&str; 4] =
     ["expected struct ", "expected internally tagged enum ", "expected enum ", "expected tuple struct "];
 
 /// The types and forms that serde expects, in our words.
-const EXPECTED: [(&str, &str); 14] = [
+const EXPECTED: [(&str, &str); 15] = [
     ("u8", "a whole number from 0 to 255"),
     ("u16", "a whole number from 0 to 65535"),
     ("u32", "a whole number from 0 to 4294967295"),
@@ -20,14 +20,15 @@ const EXPECTED: [(&str, &str); 14] = [
     ("a sequence", "a list"),
     ("a map", "an object"),
     ("a borrowed string", "a text"),
+    ("path string", "a text"),
 ];
 
 /// The kinds of values that serde found, in our words; the value follows, except for those without one.
 const FOUND: [(&str, &str); 7] = [
     ("string ", "the text "),
-    ("integer ", "the number "),
-    ("floating point ", "the number "),
-    ("boolean ", ""),
+    ("integer `", "the number "),
+    ("floating point `", "the number "),
+    ("boolean `", ""),
     ("map", "an object"),
     ("sequence", "a list"),
     ("unit value", "nothing"),
@@ -66,7 +67,8 @@ fn name_expected(expected: &str) -> &str {
 
 fn name_found(found: &str) -> String {
     let named = FOUND.iter().find_map(|(theirs, ours)| Some(format!("{ours}{}", found.strip_prefix(theirs)?)));
-    named.unwrap_or_else(|| found.to_owned()).replace('`', "")
+    let named = named.unwrap_or_else(|| found.to_owned());
+    if found.ends_with('`') { named.trim_end_matches('`').to_owned() } else { named }
 }
 
 #[cfg(test)]

@@ -331,7 +331,7 @@ fn functions_are_tools_as_the_configuration_declares_them() {
     let printed = stderr_text(&refused);
     assert!(exit_code(&refused) == 2 && printed.contains("there is no function shop::odrer"), "{printed}");
     assert!(
-        printed.contains("did you mean shop::order?") && printed.contains("human::ask is a step kind, not a tool"),
+        printed.contains("did you mean \"shop::order\"?") && printed.contains("human::ask is a step kind, not a tool"),
         "{printed}"
     );
 }

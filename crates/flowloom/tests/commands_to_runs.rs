@@ -197,7 +197,11 @@ fn a_post_to_a_host_that_recognises_repetitions_is_sent_again() {
     assert!(keys.len() == 2 && keys[0] == keys[1] && !keys[0].is_empty(), "{keys:?}");
     place.write("flowloom.toml", &format!("{ECHO_CONFIG}[egress]\nalow = []\n"));
     let refused = place.run(&["run", "flow.json"]);
-    assert!(stderr_text(&refused).contains("unknown field `alow`"), "{}", stderr_text(&refused));
+    assert!(
+        stderr_text(&refused).contains("there is no setting `alow`; did you mean `allow`?"),
+        "{}",
+        stderr_text(&refused)
+    );
 }
 
 #[test]

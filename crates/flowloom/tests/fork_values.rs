@@ -126,8 +126,8 @@ fn a_step_that_ran_several_times_is_named_by_its_path() {
 
 #[test]
 fn a_condition_is_named_by_the_end_of_its_path() {
-    let text = "---\ntitle: T\n---\n\nFirst.\n\n<GenText as=\"a\" />\n\n<Cond as=\"c\" if={a !== ''} provide={{ a }}>\n  \
-        Yes {a}\n\n  <GenText as=\"x\" />\n</Cond>\n\nEnd.\n\n<GenText as=\"e\" />\n";
+    let text = "---\ntitle: T\n---\n\nFirst.\n\n<GenText as=\"a\" model=\"\" />\n\n<Cond as=\"c\" if={a !== ''} provide={{ a }}>\n  \
+        Yes {a}\n\n  <GenText as=\"x\" model=\"\" />\n</Cond>\n\nEnd.\n\n<GenText as=\"e\" model=\"\" />\n";
     let place = place_with_run("c.mdx", text);
     let forked = place.run(&["fork", "last", "--at", "/c"]);
     assert!(
@@ -141,18 +141,18 @@ fn a_condition_is_named_by_the_end_of_its_path() {
 #[test]
 fn an_edit_of_a_shared_block_names_the_other_steps() {
     let block = json!({"id": "say", "name": "Say", "description": "d", "category": "process", "execution_type": "llm",
-        "input_schema": {"type": "object", "properties": {}}, "output_schema": {"type": "object", "properties": {}},
-        "prompt_template": "Say."});
-    let nodes = ["n1", "n2", "n3"].map(|id| {
-        json!({"id": id, "block_id": if id == "n3" { "llm_process" } else { "say" },
-        "inputs": if id == "n3" { json!({"prompt": "x"}) } else { json!({}) }})
-    });
-    let edges = [json!({"source": "n1", "target": "n2"})];
+        "input_schema": {"type": "object", "properties": {}},
+        "output_schema": {"type": "object", "properties": {"o": {"type": "string"}}}, "prompt_template": "Say."});
+    let nodes = ["n1", "n2"].map(|id| json!({"id": id, "block_id": "say", "inputs": {}}));
+    let edges: [serde_json::Value; 0] = [];
     let text = json!({"id": "sh", "name": "Sh", "nodes": nodes, "edges": edges, "blocks": [block]}).to_string();
-    let place = place_with_run("p.json", &text);
+    let place = Workspace::new("default_model = \"scripted:answers.json\"\n");
+    place.write("answers.json", r#"{"match": [], "default": {"answer": "{\"o\": \"x\"}"}}"#);
+    place.write("p.json", &text);
+    assert_eq!(exit_code(&place.run(&["run", "p.json"])), 0);
     let forked = place.run(&["fork", "last", "--at", "n2", "--edit", "n2.prompt=Sing."]);
     let shown = stderr_text(&forked);
-    assert!(shown.contains("/n2 shares its prompt with n1, which changes, too"), "{shown}");
+    assert!(shown.contains("the edit of /n2 also changes the prompt of n1"), "{shown}");
 }
 
 #[test]

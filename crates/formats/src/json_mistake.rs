@@ -59,6 +59,11 @@ impl Mistake {
     fn propose(self, title: &str) -> Mistake {
         Mistake { fix: Some(ProposedFix { title: title.to_owned(), is_safe: false }), ..self }
     }
+
+    /// Offers the edits with another title than the help.
+    fn with_title(self, title: &str) -> Mistake {
+        Mistake { fix: self.fix.map(|fix| ProposedFix { title: title.to_owned(), ..fix }), ..self }
+    }
 }
 
 /// The probable cause of `error` in `text`.
@@ -85,11 +90,17 @@ struct ErrorPlace<'a> {
 impl ErrorPlace<'_> {
     fn explain(&self, expected: Expected) -> Mistake {
         let is_in_string = matches!(expected, Expected::StringRest | Expected::Escape | Expected::HexDigits);
-        if let Some(length) = comment_len(self.rest).filter(|_| !is_in_string) {
+        // A value such as #fff is no comment.
+        let is_value = expected == Expected::Value && self.rest.starts_with('#') && !self.rest.starts_with("# ");
+        if let Some(length) = comment_len(self.rest).filter(|_| !is_in_string && !is_value) {
             let edits = vec![(Span { start: self.at(), length }, " ".repeat(length))];
             // In Markdown and other text, # means something else.
             let is_comment = !self.rest.starts_with('#');
             return Mistake { edits, is_comment, ..Mistake::new(self.span, "JSON has no comments") };
+        }
+        if !is_in_string && (self.found().is_whitespace() || self.found() == '\u{200b}') {
+            let edits = vec![(self.span, " ".to_owned())];
+            return Mistake::new(self.span, "write an ordinary space instead of this blank").correct(edits);
         }
         match expected {
             Expected::Value | Expected::Key => self
@@ -182,15 +193,22 @@ impl ErrorPlace<'_> {
     fn explain_word(&self, is_key: bool) -> Mistake {
         let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '-' | '.');
         let ends = |c: char| if is_key { !is_name(c) } else { matches!(c, ',' | ']' | '}' | '[' | '{' | '"' | '\n') };
-        let word = self.rest[..self.rest.find(ends).unwrap_or(self.rest.len())].trim_end();
+        let word = &self.rest[..self.rest.find(ends).unwrap_or(self.rest.len())];
+        let comment = ["//", "/*", " #"].iter().filter_map(|mark| word.find(mark)).min();
+        let word = word[..comment.unwrap_or(word.len())].trim_end();
         let span = Span { start: self.at(), length: word.len() };
-        if !word.is_empty() && self.rest[word.len()..].starts_with('"') {
+        let after = &self.rest[word.len()..];
+        if !word.is_empty() && after.strip_prefix('"').is_some_and(ends_value) {
             let open = Span { length: 0, ..span };
             return Mistake::new(span, "add the double quote before it").correct(vec![(open, "\"".to_owned())]);
         }
         if is_key && !word.is_empty() {
             let edits = vec![(span, quote_text(word))];
-            return Mistake::new(span, "write the key in double quotes").correct(edits);
+            let mistake = Mistake::new(span, "write the key in double quotes");
+            return match after.trim_start().starts_with([':', '=']) {
+                true => mistake.correct(edits),
+                false => mistake.skip(edits).propose("write the key in double quotes"),
+            };
         }
         if let Some(constant) = find_constant(word).filter(|_| !is_key) {
             let edits = vec![(span, constant.to_owned())];
@@ -217,6 +235,11 @@ impl ErrorPlace<'_> {
                 let edits = vec![(Span { start: self.at(), length }, ":".to_owned())];
                 Mistake::new(self.span, "write a colon instead").correct(edits)
             }
+            '-' | '0'..='9'
+                if let Some(quotes) = self.explain_inner_quotes().filter(|quotes| quotes.edits.len() > 1) =>
+            {
+                quotes
+            }
             '{' | '[' | '-' | '0'..='9' => {
                 Mistake::new(self.span, "add the colon before it").correct(vec![(end, ":".to_owned())])
             }
@@ -238,6 +261,7 @@ impl ErrorPlace<'_> {
                 return Mistake::new(self.span, "remove this semicolon").correct(vec![(self.span, String::new())]);
             }
             ';' => return Mistake::new(self.span, "write a comma instead").correct(vec![(self.span, ",".to_owned())]),
+            '0'..='9' | '-' if let Some(quotes) = self.explain_inner_quotes() => return quotes,
             '0'..='9' | '-' if is_list => {
                 let end = Span { start: before.len(), length: 0 };
                 let mistake = Mistake::new(self.span, "write a comma between two values");
@@ -302,7 +326,8 @@ impl ErrorPlace<'_> {
                 _ => "write a control character inside a string as an escape such as \\u0007",
             },
         );
-        let end = close.or((!is_break).then_some(line));
+        let quote = find_quote(self.rest).unwrap_or(line);
+        let end = close.or((!is_break).then_some(line.min(quote)));
         match end.map(|end| escape_controls(&self.rest[..end], self.at())) {
             Some(edits) if edits.len() <= MAX_EDITS => mistake.correct(edits),
             Some(_) => mistake,
@@ -338,13 +363,6 @@ impl ErrorPlace<'_> {
             ']' | '}' => Mistake::new(self.span, "remove this bracket, or open one that is missing before it"),
             _ => Mistake::new(self.span, "a file has one JSON value; remove the text after it"),
         }
-    }
-}
-
-impl Mistake {
-    /// Offers the edits with another title than the help.
-    fn with_title(self, title: &str) -> Mistake {
-        Mistake { fix: self.fix.map(|fix| ProposedFix { title: title.to_owned(), ..fix }), ..self }
     }
 }
 

@@ -1,5 +1,7 @@
 //! Reads definition files and their fields, and turns everything unexpected into a diagnostic with a position.
 
+use std::ops::Range;
+
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Fix, Span};
 use flowloom_core::json::{self, Duplicate, JsonError, JsonErrorKind, Node, NodeKind};
@@ -96,10 +98,23 @@ pub(crate) fn find_span(source: &str, span: Span, needle: &str) -> Span {
     }
 }
 
-/// Says that the name `part` in the marked text `written` is probably `meant`, and offers to write it there, as a guess.
+/// Says that the name `part` with which the marked text `written` begins is probably `meant`, and offers to write it there,
+/// as a guess.
 pub(crate) fn suggest_part(diagnostic: &mut Diagnostic, written: &str, part: &str, meant: &str) {
-    let at = written.find(part).filter(|_| written.len() == diagnostic.span.length);
-    let place = at.map(|at| Span { start: diagnostic.span.start + at, length: part.len() });
+    let found = written.find(part).map(|at| at..at + part.len());
+    suggest_in(diagnostic, written, found, meant);
+}
+
+/// Says that the name `part` with which the marked text `written` ends is probably `meant`, and offers to write it there, as
+/// a guess.
+pub(crate) fn suggest_end(diagnostic: &mut Diagnostic, written: &str, part: &str, meant: &str) {
+    let found = written.rfind(part).map(|at| at..at + part.len());
+    suggest_in(diagnostic, written, found, meant);
+}
+
+fn suggest_in(diagnostic: &mut Diagnostic, written: &str, part: Option<Range<usize>>, meant: &str) {
+    let part = part.filter(|_| written.len() == diagnostic.span.length);
+    let place = part.map(|part| Span { start: diagnostic.span.start + part.start, length: part.len() });
     diagnostic.suggest_at(meant, place);
     diagnostic.help = Some(format!("did you mean {meant:?}?"));
 }

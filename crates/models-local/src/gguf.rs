@@ -88,7 +88,9 @@ pub fn read_header(file: &Path) -> Result<ModelHeader, HeaderError> {
     }
     let data_start = reader.0.stream_position()?.checked_next_multiple_of(alignment).ok_or(HeaderError::Damaged)?;
     match data_start.saturating_add(data_bytes) {
-        expected_bytes if found_bytes < expected_bytes => Err(HeaderError::Truncated { found_bytes, expected_bytes }),
+        expected_bytes if data_bytes > 0 && found_bytes < expected_bytes => {
+            Err(HeaderError::Truncated { found_bytes, expected_bytes })
+        }
         _ => Ok(header),
     }
 }

@@ -13,6 +13,9 @@ use super::source::{LoadedDefinition, Loader};
 use crate::folders::name_parent;
 use crate::tools::descriptor::ToolDescriptor;
 
+/// Maximum number of files of a folder that are read for the check of one agent.
+const MAX_READ_FILES: usize = 500;
+
 /// A workflow in the folder of an agent.
 pub(super) struct FolderWorkflow {
     /// Its id.
@@ -28,7 +31,8 @@ pub(super) fn read_workflows(loader: &Loader<'_>, file: &Path) -> Vec<FolderWork
     let root = name_parent(file);
     let loader = Loader { format: None, ..*loader };
     let mut found = Vec::new();
-    for path in folder::list_files(root).iter().filter(|path| path.file_name() != file.file_name()) {
+    let others = folder::list_files(root).into_iter().filter(|path| path.file_name() != file.file_name());
+    for path in &others.take(MAX_READ_FILES).collect::<Vec<_>>() {
         let source = loader.compile(path);
         let is_available = is_available(&source);
         let id = folder::find_definition_id(source.compiled.plan.as_ref(), root, path);

@@ -19,7 +19,8 @@ impl LoadedDefinition {
                 | ResolveError::UnclearProvider { .. }
                 | ResolveError::NoModelInName { .. }),
             ) => {
-                let span = find_named_model(&text, named, steps)?;
+                let first = || steps.first().copied().unwrap_or_default();
+                let span = find_named_model(&text, named, steps).unwrap_or_else(first);
                 Some(Diagnostic::new_warning(error.code(), self.name(), span, error.to_string()))
             }
             _ => None,
@@ -45,13 +46,18 @@ fn find_named_model(text: &str, named: &str, steps: &[Span]) -> Option<Span> {
     values.iter().find(|value| is_of_step(value)).or(values.first()).copied()
 }
 
-/// The values of keys or attributes `model` that are `named` in these quotation marks.
+/// The keys and attributes whose values are models.
+const MODEL_KEYS: [&str; 3] = ["model", "llmModelId", "llm_model_id"];
+
+/// The values of these keys or attributes that are `named` in these quotation marks.
 fn find_values<'t>(text: &'t str, named: &str, quote: &'t str) -> impl Iterator<Item = Span> + 't {
     let (written, length) = (format!("{quote}{named}{quote}"), named.len());
     let is_value = |before: &str| {
         let before = before.trim_end().trim_end_matches('{').trim_end();
         let key = before.strip_suffix([':', '=']).map(str::trim_end).unwrap_or_default();
-        key.trim_end_matches(['"', '\'']).ends_with("model")
+        let key = key.trim_end_matches(['"', '\'']);
+        let start = key.trim_end_matches(|c: char| c.is_alphanumeric() || c == '_').len();
+        MODEL_KEYS.contains(&&key[start..])
     };
     let places: Vec<usize> = text.match_indices(&written).map(|(at, _)| at).collect();
     let values = places.into_iter().filter(move |at| is_value(&text[..*at]));
@@ -76,5 +82,6 @@ mod tests {
         let json = r#"{"name": "m", "systemPrompt": "Use \"model\": m", "model" : "m"}"#;
         assert_eq!(find(json, "m", "nowhere"), json.rfind("m\"}").map(|start| (start, 1)));
         assert_eq!(find(r#"{"name": "m"}"#, "m", "name"), None);
+        assert_eq!(find(r#"{"embedding_model": "m", "llmModelId": "m"}"#, "m", "nowhere"), Some((39, 1)));
     }
 }

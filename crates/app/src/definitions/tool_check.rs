@@ -34,21 +34,32 @@ impl LoadedDefinition {
     }
 
     fn add_agent_warnings(&mut self, loader: &Loader<'_>) {
-        let workflows = read_workflows(loader, Path::new(self.name()));
-        let warnings = check_tools(loader, self, &workflows);
+        let named = find_named_tools(loader, self);
+        let lists_tools =
+            parse_node(&String::from_utf8_lossy(self.bytes())).is_ok_and(|(tree, _)| tree.get("tools").is_some());
+        // An agent that lists no tools has all workflows.
+        let workflows = match named.is_empty() && lists_tools {
+            true => Vec::new(),
+            false => read_workflows(loader, Path::new(self.name())),
+        };
+        let warnings = check_tools(loader, self, &named, &workflows);
         self.compiled.diagnostics.extend(warnings);
         self.add_agent_injection_warnings(loader, &workflows);
     }
 }
 
-fn check_tools(loader: &Loader<'_>, source: &LoadedDefinition, workflows: &[FolderWorkflow]) -> Vec<Diagnostic> {
-    let named = find_named_tools(loader, source);
+fn check_tools(
+    loader: &Loader<'_>,
+    source: &LoadedDefinition,
+    named: &[(String, Span)],
+    workflows: &[FolderWorkflow],
+) -> Vec<Diagnostic> {
     let known = list_names(workflows);
     let is_known = |name: &str| {
         let plain = name.strip_prefix("@@").unwrap_or(name);
         [Some(plain), plain.strip_prefix("flow_")].into_iter().flatten().any(|name| known.iter().any(|one| one == name))
     };
-    let unknown: Vec<(String, Span)> = named.into_iter().filter(|(name, _)| !is_known(name)).collect();
+    let unknown: Vec<&(String, Span)> = named.iter().filter(|(name, _)| !is_known(name)).collect();
     // A workflow that is stored in the database is found when the agent runs.
     let may_be_stored = !unknown.is_empty() && has_stored_workflows(loader.config);
     unknown.iter().map(|(name, span)| unknown_tool(source, name, *span, &known, may_be_stored)).collect()

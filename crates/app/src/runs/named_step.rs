@@ -1,6 +1,6 @@
 //! The step of a run that a person names, to repeat it.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use flowloom_core::path::Path;
 use flowloom_core::plan::Plan;
@@ -41,12 +41,12 @@ pub(super) fn find_named_step(runs: &StoredRuns, from: &LoadedRun, text: &str) -
     }
 }
 
-/// The paths of the steps of a run, and of what contains them: loops, conditions, and their iterations.
-fn list_paths(state: &RunState) -> BTreeSet<Path> {
-    let mut paths = BTreeSet::new();
+/// The paths of the steps of a run in their order, and of what contains them: loops, conditions, and their iterations.
+fn list_paths(state: &RunState) -> Vec<Path> {
+    let (mut paths, mut seen) = (Vec::new(), HashSet::new());
     for step in state.steps() {
-        paths.extend(step.path.ancestors().filter(|above| *above != "/").filter_map(Path::parse));
-        paths.insert(step.path.clone());
+        let above = step.path.ancestors().filter(|above| *above != "/").filter_map(Path::parse);
+        paths.extend(above.chain([step.path.clone()]).filter(|path| seen.insert(path.clone())));
     }
     paths
 }
@@ -96,7 +96,11 @@ fn list_repetitions(paths: &[&Path], wanted: &Path) -> Vec<Path> {
         let plain = path.drop_repetitions();
         path.as_str().ends_with(wanted.as_str()) || plain.ends_with(wanted.as_str())
     };
-    paths.iter().filter(is_meant).map(|path| (*path).clone()).collect()
+    let meant: Vec<&Path> = paths.iter().filter(is_meant).copied().collect();
+    let known: HashSet<&str> = meant.iter().map(|path| path.as_str()).collect();
+    // A loop is named for its iterations.
+    let outermost = meant.into_iter().filter(|path| !path.ancestors().any(|above| known.contains(above)));
+    outermost.cloned().collect()
 }
 
 /// Whether a plan has a step at this path, or at one that ends with it.

@@ -43,9 +43,7 @@ pub(crate) async fn fork_run(global: &Global, arguments: ForkArgs) -> CommandRes
     };
     check_given_models(&app, &arguments.model)?;
     let edits: Vec<StepEdit> = arguments.edit.iter().map(|text| parse_edit(text)).collect::<Result<_, _>>()?;
-    if definition.is_none() {
-        report_shared_edits(&from, &edits);
-    }
+    let shared = if definition.is_none() { list_shared_edits(&from, &edits) } else { Vec::new() };
     let changes = ForkChanges {
         at: arguments.at,
         set: arguments.set.iter().map(|text| parse_setting(text)).collect::<Result<_, _>>()?,
@@ -58,6 +56,7 @@ pub(crate) async fn fork_run(global: &Global, arguments: ForkArgs) -> CommandRes
         repeats_effects: arguments.yes,
     };
     let prepared = prepare_fork(&app.runs, from, changes)?;
+    shared.iter().for_each(|note| eprintln!("{note}"));
     let inputs = prepared.inputs().clone();
     let trigger = Some(TriggerKind::Terminal.to_trigger());
     let started = prepared.start(&app.runs, |start| StartRun { trigger, ..start }).await?;
@@ -95,14 +94,14 @@ async fn load_definition(
     }
 }
 
-/// Reports the steps that change with an edited one, because they share its agent or its block.
-fn report_shared_edits(from: &LoadedRun, edits: &[StepEdit]) {
-    for edit in edits {
+/// A note for each edit that also changes other steps, because they share the agent or the block.
+fn list_shared_edits(from: &LoadedRun, edits: &[StepEdit]) -> Vec<String> {
+    let describe = |edit: &StepEdit| {
         let shared = from.bundle().list_shared_steps(&from.plan, edit);
-        if !shared.is_empty() {
-            eprintln!("{} shares its {} with {}, which changes, too", edit.path, edit.field, shared.join(", "));
-        }
-    }
+        let note = || format!("the edit of {} also changes the {} of {}", edit.path, edit.field, shared.join(", "));
+        (!shared.is_empty()).then(note)
+    };
+    edits.iter().filter_map(describe).collect()
 }
 
 fn parse_setting(text: &str) -> Result<(String, Value), CommandError> {

@@ -1,5 +1,6 @@
 //! The models and the functions that a plan names. Those that cannot be used are reported before the first step.
 
+use flowloom_app::config::Config;
 use flowloom_app::definitions::bundle::Bundle;
 use flowloom_app::engines::App;
 use flowloom_app::function_settings::check_functions;
@@ -46,13 +47,13 @@ pub(super) fn check_given_models(app: &App, given: &[String]) -> Result<(), Comm
 }
 
 /// Reports where `--model` has no effect: aliases that no step names, and steps that name their own model.
-pub(super) fn report_unchanged_models(plan: &Plan, given: &[String]) {
-    report_unused_aliases(plan, given);
+pub(super) fn report_unchanged_models(config: &Config, plan: &Plan, given: &[String]) {
+    report_unused_aliases(config, plan, given);
     report_fixed_models(plan, given);
 }
 
-fn report_unused_aliases(plan: &Plan, given: &[String]) {
-    let named: Vec<String> = list_used_models(plan).into_iter().filter_map(|used| used.name).collect();
+fn report_unused_aliases(config: &Config, plan: &Plan, given: &[String]) {
+    let named: Vec<String> = list_reached_models(plan, config).into_iter().filter_map(|used| used.name).collect();
     let aliases = given.iter().filter_map(|model| split_model_choice(model).0);
     for alias in aliases.filter(|alias| *alias != "*" && !named.iter().any(|name| name == alias)) {
         let similar = find_similar_name(alias, named.iter().map(String::as_str));

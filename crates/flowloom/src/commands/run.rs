@@ -75,7 +75,7 @@ pub(super) async fn run_and_list_files(
     };
     let bundle = app.engines.build_bundle(source.name(), source.files(), plan.format);
     let bundle = Bundle { lenient: arguments.lenient, ..bundle }.with_tools(source.available_tools());
-    report_unchanged_models(&plan, &arguments.model);
+    report_unchanged_models(&app.config, &plan, &arguments.model);
     check_needs(&app, &bundle, &plan)?;
     let id = name_workflow(&app.config, &file, Some(&plan));
     let workflow = app.engines.prepare_definition(Arc::new(plan), &bundle)?;
@@ -127,7 +127,7 @@ async fn run_stored(global: &Global, config: Config, arguments: &RunArgs, missin
     if let Some(folder) = &arguments.out {
         result_files::create_folder(folder)?;
     }
-    report_unchanged_models(&workflow.plan, &arguments.model);
+    report_unchanged_models(&app.config, &workflow.plan, &arguments.model);
     check_needs(&app, &workflow.parse_bundle()?, &workflow.plan)?;
     start_and_print(global, &app, arguments, &workflow, RunRequest { id: Some(id), ..wanted }).await
 }

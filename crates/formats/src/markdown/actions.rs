@@ -86,6 +86,9 @@ fn to_camel_case(name: &str) -> String {
     out
 }
 
+/// The start of the name of an action is taken for the action from this length on.
+const MIN_START_CHARS: usize = 3;
+
 /// Words of other languages for actions.
 const SYNONYMS: [(&str, &str); 4] = [
     ("Cond", "if when switch branch"),
@@ -130,8 +133,8 @@ impl MarkdownCompiler<'_> {
     pub(super) fn suggest_action(&self, name: &str) -> Option<String> {
         let starts_large = name.starts_with(|c: char| c.is_ascii_uppercase());
         let (plain, all) = (to_kebab_case(name), || BUILT_IN_ACTIONS.iter().copied());
-        let is_part =
-            |known: &&str| plain.starts_with(&to_kebab_case(known)) || to_kebab_case(known).starts_with(&plain);
+        let is_start = |known: &str| plain.len() >= MIN_START_CHARS && known.starts_with(&plain);
+        let is_part = |known: &&str| plain.starts_with(&to_kebab_case(known)) || is_start(&to_kebab_case(known));
         let synonym = SYNONYMS.iter().find(|(_, words)| words.split(' ').any(|word| word == plain));
         let meant = find_similar_name(name, all()).or_else(|| synonym.map(|(action, _)| *action));
         meant.or_else(|| all().find(is_part)).filter(|_| starts_large).map(str::to_owned)

@@ -49,8 +49,9 @@ pub(super) struct Extent {
 impl Extent {
     /// An element from its tag at `start` on, or a closing tag.
     fn of_tag(text: &str, start: usize) -> Option<Extent> {
-        let line = text[start..].find('\n').map_or(text.len(), |length| start + length);
-        let end = lex::measure_tag(text.get(start..)?).map_or(line, |length| start + length);
+        let tag = text.get(start..)?;
+        let line = tag.find('\n').unwrap_or(tag.len());
+        let end = start + lex::measure_tag(tag).unwrap_or(line);
         Some(Extent { range: start..end, partner: find_closing_tag(text, start..end), names: start..end })
     }
 }
@@ -157,7 +158,8 @@ fn find_closing_tag(text: &str, tag: Range<usize>) -> Option<Range<usize>> {
         at += found;
         let rest = &text[at..];
         let is_opened = rest.starts_with(&opening) && !rest[opening.len()..].starts_with(char::is_alphanumeric);
-        let length = lex::measure_tag(rest).filter(|_| is_opened).unwrap_or(1);
+        // Nothing closes after a tag without an end.
+        let length = if is_opened { lex::measure_tag(rest)? } else { 1 };
         open_elements += usize::from(is_opened && !rest[..length].ends_with("/>"));
         if rest.starts_with(&closing) {
             open_elements -= 1;

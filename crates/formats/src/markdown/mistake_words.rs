@@ -133,7 +133,7 @@ impl<'a> TagErrorPlace<'a> {
     /// A value that is neither in quotation marks nor in braces.
     fn explain_value(&self) -> Explanation {
         let attribute = self.find_attribute(self.before);
-        let length = self.after.find(|c: char| c.is_whitespace() || c == '>').unwrap_or(self.after.len());
+        let length = find_value_end(self.after);
         let value = &self.after[..length];
         let value = value.strip_suffix('/').filter(|_| self.after[length..].starts_with('>')).unwrap_or(value);
         let words = self.attribute_words(self.before);
@@ -143,7 +143,8 @@ impl<'a> TagErrorPlace<'a> {
             return Explanation { message: format!("{words} has no value"), help: Some(help), fix: None };
         }
         let plain = value.trim_matches(['\u{201c}', '\u{201d}', '\u{201e}', '\u{2018}', '\u{2019}', '"', '\'']);
-        let is_constant = matches!(plain, "true" | "false" | "null") || plain.parse::<f64>().is_ok();
+        let is_number = plain.starts_with(|c: char| c.is_ascii_digit() || c == '-') && plain.parse::<f64>().is_ok();
+        let is_constant = name != "as" && (is_number || matches!(plain, "true" | "false" | "null"));
         let written = if is_constant { format!("{{{plain}}}") } else { format!("\"{plain}\"") };
         let title = format!("write {name}={written}");
         let is_text = !plain.contains(['"', '{', '<']);
@@ -216,4 +217,16 @@ fn clean_reason(reason: &str) -> String {
         reason.replace_range(..1, &first.to_lowercase());
     }
     reason
+}
+
+/// The end of a value without straight quotation marks: at white space or the end of the tag, or at a closing curly quote.
+fn find_value_end(text: &str) -> usize {
+    let curly = text.strip_prefix(['\u{201c}', '\u{201e}', '\u{2018}']);
+    let closing = curly.and_then(|inner| {
+        let offset = text.len() - inner.len();
+        let (at, quote) =
+            inner.char_indices().find(|(_, c)| matches!(c, '\u{201d}' | '\u{201c}' | '\u{2019}' | '\n'))?;
+        (quote != '\n').then_some(offset + at + quote.len_utf8())
+    });
+    closing.or_else(|| text.find(|c: char| c.is_whitespace() || c == '>')).unwrap_or(text.len())
 }

@@ -101,7 +101,7 @@ pub(super) fn parse(text: &TextPiece<'_>, is_file: bool, problems: &mut Problems
             Err(mistake) => mistake,
         };
         mistake.report_error(&piece, problems);
-        let masked = mistake.find_extent(&readable).filter(|_| left > 0)?;
+        let masked = (left > 0).then(|| mistake.find_extent(&readable)).flatten()?;
         left -= 1;
         match &readable[masked.names.clone()] {
             // The file that it includes may give any name.

@@ -12,7 +12,7 @@ use flowloom_core::plan::{Leaf, MemoryOperation, MemoryStep, Step, StepKind, Wri
 use super::{template, unwrap_pipeline};
 use crate::jsonc::blank_comments;
 use crate::problems::Problems;
-use crate::reader::{Fields, find_span, suggest_part};
+use crate::reader::{Fields, find_span, suggest_end};
 
 /// A name that never exists; it replaces references to undeclared keys.
 const UNDECLARED_NAME: &str = "\u{1}undeclared";
@@ -95,7 +95,7 @@ pub(super) fn check_keys(node: &CheckedNode<'_>, keys: &BTreeSet<String>, proble
         match meant {
             Some(meant) => {
                 let written = text.get(span.start..span.end()).unwrap_or_default();
-                suggest_part(diagnostic, written, key, meant);
+                suggest_end(diagnostic, written, key, meant);
                 diagnostic.help = Some(format!("did you mean {meant:?}? else add {key:?} to memory_keys"));
             }
             None => diagnostic.help = Some(format!("add {key:?} to memory_keys")),

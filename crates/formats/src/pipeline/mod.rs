@@ -28,7 +28,7 @@ use flowloom_core::value::{Map, Value};
 use crate::front_end::DefinitionSource;
 use crate::notations::{PlacedText, ReferenceRules};
 use crate::problems::Problems;
-use crate::reader::{Fields, find_span, read_json, related_path, suggest_part};
+use crate::reader::{Fields, find_span, read_json, related_path, suggest_end, suggest_part};
 use crate::sources::Sources;
 use crate::wording::ORIGINAL_WORDING;
 use blocks::{BlockCatalog, BlockDefinition};
@@ -333,7 +333,8 @@ impl PipelineCompiler<'_> {
         let meant = self.problems.find_similar(id, known);
         let diagnostic = self.problems.add_error(Code::UnknownFunction, span, message);
         match meant {
-            Some(meant) => diagnostic.suggest(&format!("{meant:?}")),
+            // The function is named in the block.
+            Some(meant) => diagnostic.suggest_at(&format!("{meant:?}"), None),
             None => {
                 let help = format!("declare it in flowloom.toml: [functions.\"{id}\"] with a url or a workflow");
                 diagnostic.help = Some(help);
@@ -459,7 +460,7 @@ impl PipelineCompiler<'_> {
             let meant = self.problems.find_similar(field, given.keys().map(|name| &**name));
             let diagnostic = self.problems.add_warning(Code::UnknownField, span, message);
             match meant {
-                Some(meant) => suggest_part(diagnostic, &reference.source, field, meant),
+                Some(meant) => suggest_end(diagnostic, &reference.source, field, meant),
                 None => {
                     let names: Vec<&str> = given.keys().map(|name| &**name).collect();
                     diagnostic.help = Some(format!("its fields are {}", names.join(", ")));
