@@ -147,7 +147,7 @@ fn an_edit_of_a_shared_block_names_the_other_steps() {
     let edges: [serde_json::Value; 0] = [];
     let text = json!({"id": "sh", "name": "Sh", "nodes": nodes, "edges": edges, "blocks": [block]}).to_string();
     let place = Workspace::new("default_model = \"scripted:answers.json\"\n");
-    place.write("answers.json", r#"{"match": [], "default": {"answer": "{\"o\": \"x\"}"}}"#);
+    place.write("answers.json", r#"{"match": [], "default": "{\"o\": \"x\"}"}"#);
     place.write("p.json", &text);
     assert_eq!(exit_code(&place.run(&["run", "p.json"])), 0);
     let forked = place.run(&["fork", "last", "--at", "n2", "--edit", "n2.prompt=Sing."]);

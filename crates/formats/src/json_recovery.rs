@@ -26,8 +26,7 @@ pub(crate) fn read_rest(text: &str, mut error: JsonError, problems: &mut Problem
         let edits: Vec<(Span, String)> = edits.filter(|_| is_json || mistake.is_comment).collect();
         let marked = corrected.find_original(if is_json { mistake.span } else { error.span });
         let diagnostic = problems.add_error(json_code(error.kind), marked, error.message);
-        // A text that is no JSON has other rules.
-        diagnostic.help = Some(mistake.help).filter(|_| is_json || mistake.is_comment);
+        diagnostic.help = Some(mistake.help);
         if let Some(fix) = mistake.fix.filter(|_| is_json) {
             let edits = edits.iter().map(|(span, text)| (corrected.find_original(*span), text.clone())).collect();
             diagnostic.fix = Some(Fix::new_safe(fix.title, edits).safe_if(fix.is_safe && is_certain));
