@@ -22,6 +22,7 @@ pub mod function_settings;
 pub mod hooks;
 pub mod keys;
 pub mod listing;
+pub mod model_choice;
 pub mod models;
 pub mod project_files;
 pub mod quotas;

@@ -34,7 +34,7 @@ const FOUND: [(&str, &str); 7] = [
     ("unit value", "nothing"),
 ];
 
-/// What serde says about a value of a wrong type, in our words; other messages stay.
+/// The message of serde about a value of a wrong type, in our words; other messages stay.
 pub fn describe_type_error(message: &str) -> String {
     let plain = name_objects(message);
     let mismatch = ["invalid type: ", "invalid value: "].iter().find_map(|start| plain.strip_prefix(start));

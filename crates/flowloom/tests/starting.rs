@@ -85,15 +85,6 @@ fn runs_are_filtered() {
 }
 
 #[test]
-fn doctor_refuses_a_default_model_that_cannot_be_one() {
-    let place = Workspace::new("default_model = \"nonsense\"\n");
-    let doctor = place.run(&["doctor"]);
-    let shown = String::from_utf8_lossy(&doctor.stdout).into_owned();
-    let row = shown.lines().find(|line| line.contains("default model")).unwrap_or_default();
-    assert!(exit_code(&doctor) == 1 && row.contains("✗") && row.contains("nonsense: "), "{shown}");
-}
-
-#[test]
 fn a_model_choice_without_a_model_is_refused() {
     let place = Workspace::with_hello("");
     for given in ["", "=openai:m", "hello="] {

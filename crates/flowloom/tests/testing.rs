@@ -83,24 +83,6 @@ fn a_live_test_keeps_the_responses_of_unchanged_requests() {
 }
 
 #[test]
-fn a_live_test_asks_again_where_a_request_without_a_hash_has_changed() {
-    let place = place_with_echo();
-    place.write("story.json", &step_list(&[chat_step("first", "Say {{input}}")]));
-    let mut test = record_test(&place, "story.json", &["-i", "input=x"]);
-    for step in test["steps"].as_array_mut().expect("steps") {
-        step.as_object_mut().expect("an object").remove("request_hash").expect("a hash");
-    }
-    place.write("tests/t.json", &test.to_string());
-    stdout_of(&place, 0, &["test", "--live"]);
-    place.write("story.json", &step_list(&[chat_step("first", "Tell {{input}}")]));
-    let live = stdout_of(&place, 3, &["test", "--live"]);
-    assert!(live.contains("LLM(Tell x)"), "the model is asked: {live}");
-    stdout_of(&place, 0, &["test", "--live", "--update"]);
-    let updated = std::fs::read_to_string(place.path("tests/t.json")).expect("there");
-    assert!(updated.contains("LLM(Tell x)") && !updated.contains("Say x"), "{updated}");
-}
-
-#[test]
 fn changed_code_and_changed_tools_are_noticed() {
     let place = place_with_echo();
     std::fs::create_dir(place.path("blocks")).expect("a folder");

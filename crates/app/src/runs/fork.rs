@@ -24,7 +24,7 @@ use super::start::{PreparedDefinition, StartRun, StartedRun};
 use crate::definitions::bundle::{Bundle, compile_changed_bundle};
 use crate::definitions::edit::StepEdit;
 use crate::error::AppError;
-use crate::models::{check_model_choice, split_model_choice};
+use crate::model_choice::{check_model_choice, split_model_choice};
 use crate::runs::stored::{LoadedRun, StoredRuns};
 
 /// The changes of a fork.

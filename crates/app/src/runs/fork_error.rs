@@ -6,7 +6,7 @@ use flowloom_core::path::Path;
 
 use crate::definitions::edit_error::EditError;
 use crate::listing::list_first;
-use crate::models::InvalidModelChoice;
+use crate::model_choice::InvalidModelChoice;
 
 /// Number of paths that an error lists.
 const MAX_LISTED_PATHS: usize = 5;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use flowloom_app::models::check_model_choice;
+use flowloom_app::model_choice::check_model_choice;
 
 use super::OutputArgs;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use flowloom_app::config::server::LogStyle;
-use flowloom_app::models::check_model_choice;
+use flowloom_app::model_choice::check_model_choice;
 use flowloom_app::user_names::check_user_name;
 
 /// Default address of a server.

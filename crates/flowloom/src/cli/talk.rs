@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use flowloom_app::models::check_model_choice;
+use flowloom_app::model_choice::check_model_choice;
 use flowloom_app::user_names::check_user_name;
 
 #[derive(Debug, Args)]

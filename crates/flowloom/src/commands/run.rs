@@ -11,7 +11,7 @@ use flowloom_app::definitions::error::DefinitionError;
 use flowloom_app::definitions::find::{find_definition, name_workflow};
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader};
 use flowloom_app::engines::App;
-use flowloom_app::models::split_model_choice;
+use flowloom_app::model_choice::split_model_choice;
 use flowloom_app::runs::start::{PreparedDefinition, StartRun};
 use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_app::runs::{summary, watch};

@@ -158,13 +158,16 @@ pub(crate) fn lay_out(file: &str, text: &str, problems: &mut Problems) -> Option
     }
 }
 
+/// The codes of texts that cannot be read.
+const SYNTAX_CODES: [Code; 3] = [Code::MarkdownSyntax, Code::FrontmatterSyntax, Code::ExpressionSyntax];
+
 /// The errors of a text that no other file and no setting can repair: those of the Markdown, the YAML, and the expressions.
 fn list_syntax_errors(file: &str, text: &str) -> Vec<Diagnostic> {
     let mut problems = Problems::new(file);
     let source = DefinitionSource { file, text, tree: None };
     let _ = compile_on_this_thread(&source, &Sources::default(), &mut problems, &mut Vec::new());
-    let is_syntax = |code| matches!(code, Code::MarkdownSyntax | Code::FrontmatterSyntax | Code::ExpressionSyntax);
-    problems.into_list().0.into_iter().filter(|problem| problem.is_error() && is_syntax(problem.code)).collect()
+    let is_syntax = |problem: &Diagnostic| problem.is_error() && SYNTAX_CODES.contains(&problem.code);
+    problems.into_list().0.into_iter().filter(is_syntax).collect()
 }
 
 fn compile_on_this_thread(

@@ -135,7 +135,7 @@ impl Context<'_> {
         let is_there = |name: &str| element.attributes.iter().any(|one| one.name == name && one.value.is_some());
         let Some(kind) = find_element(&element.name) else {
             let function = self.known.find_called_function(&element.name);
-            let arguments = function.into_iter().flat_map(|function| list_arguments(function));
+            let arguments = function.into_iter().flat_map(list_arguments);
             let propose = |argument: KnownName| Proposal {
                 insert: format!("{}={}", argument.name, write_argument(&argument)),
                 is_snippet: true,

@@ -8,7 +8,6 @@ use flowloom_app::models::ModelList;
 use flowloom_app::restate::check_server;
 use flowloom_app::secrets::list_secret_names;
 use flowloom_app::wiring;
-use flowloom_core::code::Code;
 use flowloom_models_local::check_processor;
 use flowloom_runtime::effects::Model as _;
 use flowloom_sandbox::Protection;
@@ -109,13 +108,14 @@ fn passed_check(name: &str, value: impl Into<String>, origin: &str) -> DoctorChe
 
 fn check_settings(config: &Config) -> Vec<DoctorCheck> {
     let file = config.file.as_ref().map_or_else(|| "none".to_owned(), |file| file.display().to_string());
+    let model = config.default_model.value.clone().unwrap_or_else(|| describe_default_model(config));
     let mut rows = vec![
         passed_check("version", env!("CARGO_PKG_VERSION"), ""),
         passed_check("configuration", file, ""),
         passed_check("project", describe_project(config), config.project.reason.describe()),
         check_data_folder(config),
         passed_check("durability", format!("{:?}", config.durability.value).to_lowercase(), &config.durability.origin),
-        check_default_model(config),
+        passed_check("default model", model, &config.default_model.origin),
         check_egress(config),
         passed_check("files.root", join_items(config.files_root.iter().map(|root| root.display().to_string())), ""),
         passed_check("functions", join_items(config.functions.keys()), ""),
@@ -135,17 +135,9 @@ fn check_env_file(config: &Config) -> Option<DoctorCheck> {
     (!ignored.is_empty()).then(|| passed_check(".env", value, ""))
 }
 
-/// Reports the model of steps that name none, and whether its name can be one. A key or a file may be added later.
-fn check_default_model(config: &Config) -> DoctorCheck {
-    let named = &config.default_model;
-    let row = |value: String| passed_check("default model", value, &named.origin);
-    match (&named.value, wiring::build_default_models(config).resolve(None)) {
-        (Some(model), Err(problem)) if problem.code == Code::ModelUnknown => {
-            DoctorCheck { is_fine: false, ..row(format!("{model}: {}", problem.message)) }
-        }
-        (Some(model), _) => row(model.clone()),
-        (None, found) => row(found.unwrap_or_else(|_| "none".to_owned())),
-    }
+/// The model that counts as the default if none is configured.
+fn describe_default_model(config: &Config) -> String {
+    wiring::build_default_models(config).resolve(None).unwrap_or_else(|_| "none".to_owned())
 }
 
 fn check_egress(config: &Config) -> DoctorCheck {
