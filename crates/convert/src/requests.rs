@@ -227,21 +227,21 @@ mod tests {
 
     use super::*;
 
-    fn text(text: &str) -> Template {
+    fn to_template(text: &str) -> Template {
         Template::from_literal(text)
     }
 
-    fn reference() -> Template {
+    fn make_reference() -> Template {
         Template { parts: vec![TemplatePart::Ref(Ref { name: "x".into(), path: Vec::new(), source: "${x}".into() })] }
     }
 
-    fn request(method: Template, headers: &[(&str, &str)], body: BodySpec) -> HttpSpec {
-        let headers = headers.iter().map(|(name, value)| (text(name), text(value))).collect();
-        HttpSpec { method, url: text("http://a/"), headers, body }
+    fn make_request(method: Template, headers: &[(&str, &str)], body: BodySpec) -> HttpSpec {
+        let headers = headers.iter().map(|(name, value)| (to_template(name), to_template(value))).collect();
+        HttpSpec { method, url: to_template("http://a/"), headers, body }
     }
 
     /// The arguments besides the address as text, and the differences.
-    fn arguments(http: &HttpSpec) -> (String, Vec<String>) {
+    fn read_arguments(http: &HttpSpec) -> (String, Vec<String>) {
         let RequestArguments { arguments, differences } = read_request(http, "r");
         let arguments: Map = arguments
             .into_iter()
@@ -253,9 +253,12 @@ mod tests {
 
     #[test]
     fn constant_requests_are_the_same() {
-        let json = |body: &str| BodySpec::JsonText(text(body));
+        let json = |body: &str| BodySpec::JsonText(to_template(body));
         let value = |body: &str| BodySpec::JsonValue(Data::Constant(parse_value(body).expect("JSON")));
-        let form = BodySpec::Form(vec![(text("a"), text("x y&z")), (text("gr\u{fc}n"), text("2"))]);
+        let form = BodySpec::Form(vec![
+            (to_template("a"), to_template("x y&z")),
+            (to_template("gr\u{fc}n"), to_template("2")),
+        ]);
         let cases = [
             ("GET", &[("X-A", "1"), ("x-a", "2")][..], BodySpec::None, r#"{"method":"GET","headers":{"X-A":"1, 2"}}"#),
             ("", &[("A", "1"), ("A", "2")], BodySpec::None, r#"{"headers":{"A":"2"}}"#),
@@ -283,36 +286,39 @@ mod tests {
             (
                 "POST",
                 &[],
-                BodySpec::Text(text("{\"a\":1}")),
+                BodySpec::Text(to_template("{\"a\":1}")),
                 r#"{"method":"POST","headers":{"Content-Type":"text/plain;charset=UTF-8"},"body":"{\"a\":1}"}"#,
             ),
             (
                 "POST",
                 &[("content-type", "x/y")],
-                BodySpec::Text(text("a")),
+                BodySpec::Text(to_template("a")),
                 r#"{"method":"POST","headers":{"content-type":"x/y"},"body":"a"}"#,
             ),
         ];
         for (method, headers, body, expected) in cases {
-            let http = request(text(method), headers, body);
-            assert_eq!(arguments(&http), (expected.to_owned(), Vec::new()), "{http:?}");
+            let http = make_request(to_template(method), headers, body);
+            assert_eq!(read_arguments(&http), (expected.to_owned(), Vec::new()), "{http:?}");
         }
     }
 
     #[test]
     fn what_inserted_values_change_is_a_difference() {
-        let mut named = request(text("GET"), &[], BodySpec::None);
-        named.headers.push((reference(), text("1")));
+        let mut named = make_request(to_template("GET"), &[], BodySpec::None);
+        named.headers.push((make_reference(), to_template("1")));
         let cases = [
-            (request(text("POST"), &[], BodySpec::Form(vec![(text("a"), reference())])), "are not encoded"),
-            (request(text("POST"), &[], BodySpec::JsonText(reference())), "repaired"),
-            (request(text("POST"), &[], BodySpec::JsonText(text("{\"a\""))), ""),
-            (request(text("POST"), &[], BodySpec::JsonText(text("a"))), "it is not JSON"),
-            (request(reference(), &[], BodySpec::Text(text("a"))), "its method is computed"),
+            (
+                make_request(to_template("POST"), &[], BodySpec::Form(vec![(to_template("a"), make_reference())])),
+                "are not encoded",
+            ),
+            (make_request(to_template("POST"), &[], BodySpec::JsonText(make_reference())), "repaired"),
+            (make_request(to_template("POST"), &[], BodySpec::JsonText(to_template("{\"a\""))), ""),
+            (make_request(to_template("POST"), &[], BodySpec::JsonText(to_template("a"))), "it is not JSON"),
+            (make_request(make_reference(), &[], BodySpec::Text(to_template("a"))), "its method is computed"),
             (named, "the header ${x} of r"),
         ];
         for (http, expected) in cases {
-            let differences = arguments(&http).1;
+            let differences = read_arguments(&http).1;
             let is_right = if expected.is_empty() { differences.is_empty() } else { differences[0].contains(expected) };
             assert!(is_right, "{http:?}: {differences:?}");
         }

@@ -134,12 +134,20 @@ impl Diagnostic {
     }
 
     /// Says what is probably meant by the marked text, and offers to write it there, as a guess.
-    pub fn suggest(&mut self, meant: &str) {
-        self.suggest_at(meant, Some(self.span));
+    pub fn suggest_text(&mut self, meant: &str) {
+        self.suggest_text_at(meant, Some(self.span));
+    }
+
+    /// Suggests the text that is probably meant by the marked one, or gives other help if there is none.
+    pub fn suggest_or_help(&mut self, meant: Option<String>, help: impl FnOnce() -> String) {
+        match meant {
+            Some(meant) => self.suggest_text(&meant),
+            None => self.help = Some(help()),
+        }
     }
 
     /// Says what is probably meant, and offers to write it at a place, as a guess. Without a place, nothing is offered.
-    pub fn suggest_at(&mut self, meant: &str, place: Option<Span>) {
+    pub fn suggest_text_at(&mut self, meant: &str, place: Option<Span>) {
         self.help = Some(format!("did you mean {meant}?"));
         self.fix = place.map(|place| Fix::new_suggestion(format!("write {meant}"), vec![(place, meant.to_owned())]));
     }

@@ -66,6 +66,11 @@ pub struct FunctionRisk {
     pub changes: bool,
 }
 
+/// How a function is declared that is not known.
+pub(crate) fn advise_declaration(function: &str) -> String {
+    format!("declare it in flowloom.toml: [functions.\"{function}\"] with a url or a workflow")
+}
+
 /// The risk of a built-in function; `None` if models cannot call it.
 pub fn find_built_in_risk(id: &str) -> Option<FunctionRisk> {
     let own = BUILT_IN_TOOLS.get(id)?;
@@ -149,13 +154,7 @@ impl Sources {
         let meant = problems.find_similar(function, known);
         let message = format_args!("there is no function {function}");
         let diagnostic = problems.add_error(Code::UnknownTool, span, message);
-        match meant {
-            Some(near) => diagnostic.suggest(&format!("{near:?}")),
-            None => {
-                let help = format!("declare it in flowloom.toml: [functions.\"{function}\"] with a url or a workflow");
-                diagnostic.help = Some(help);
-            }
-        }
+        diagnostic.suggest_or_help(meant.map(|meant| format!("{meant:?}")), || advise_declaration(function));
     }
 }
 

@@ -45,18 +45,18 @@ impl Mistake {
     }
 
     /// Adds edits that say what the author meant, as a safe fix.
-    fn correct(self, edits: Vec<(Span, String)>) -> Mistake {
+    fn with_correction(self, edits: Vec<(Span, String)>) -> Mistake {
         let fix = Some(ProposedFix { title: self.help.clone(), is_safe: true });
         Mistake { edits, fix, ..self }
     }
 
     /// Adds edits after which the text can be read on.
-    fn skip(self, edits: Vec<(Span, String)>) -> Mistake {
+    fn with_patch(self, edits: Vec<(Span, String)>) -> Mistake {
         Mistake { edits, certainty: Certainty::Guessed, ..self }
     }
 
     /// Offers the edits as a guess.
-    fn propose(self, title: &str) -> Mistake {
+    fn with_proposal(self, title: &str) -> Mistake {
         Mistake { fix: Some(ProposedFix { title: title.to_owned(), is_safe: false }), ..self }
     }
 
@@ -75,7 +75,7 @@ pub(crate) fn find_mistake(text: &str, error: &JsonError) -> Mistake {
         JsonErrorKind::TooDeep => Mistake::new(error.span, "nest lists and objects less deeply"),
         JsonErrorKind::Syntax => {
             let (before, rest) = text.split_at(error.span.start);
-            ErrorPlace { before, rest, span: error.span }.explain(error.expected)
+            ErrorPlace { before, rest, span: error.span }.explain_error(error.expected)
         }
     }
 }
@@ -88,19 +88,19 @@ struct ErrorPlace<'a> {
 }
 
 impl ErrorPlace<'_> {
-    fn explain(&self, expected: Expected) -> Mistake {
+    fn explain_error(&self, expected: Expected) -> Mistake {
         let is_in_string = matches!(expected, Expected::StringRest | Expected::Escape | Expected::HexDigits);
         // A value such as #fff is no comment.
         let is_value = expected == Expected::Value && self.rest.starts_with('#') && !self.rest.starts_with("# ");
         if let Some(length) = comment_len(self.rest).filter(|_| !is_in_string && !is_value) {
-            let edits = vec![(Span { start: self.at(), length }, " ".repeat(length))];
+            let edits = vec![(Span { start: self.span.start, length }, " ".repeat(length))];
             // In Markdown and other text, # means something else.
             let is_comment = !self.rest.starts_with('#');
             return Mistake { edits, is_comment, ..Mistake::new(self.span, "JSON has no comments") };
         }
-        if !is_in_string && (self.found().is_whitespace() || self.found() == '\u{200b}') {
+        if !is_in_string && (self.found_char().is_whitespace() || self.found_char() == '\u{200b}') {
             let edits = vec![(self.span, " ".to_owned())];
-            return Mistake::new(self.span, "write an ordinary space instead of this blank").correct(edits);
+            return Mistake::new(self.span, "write an ordinary space instead of this blank").with_correction(edits);
         }
         match expected {
             Expected::Value | Expected::Key => self
@@ -109,12 +109,12 @@ impl ErrorPlace<'_> {
                 .unwrap_or_else(|| self.explain_word(expected == Expected::Key)),
             Expected::Number => {
                 let help = "write a number such as 3, -0.5 or 1e6, or a text in double quotes";
-                Mistake::new(self.span, help).skip(vec![(self.span, "0".to_owned())])
+                Mistake::new(self.span, help).with_patch(vec![(self.span, "0".to_owned())])
             }
             Expected::Colon => self.explain_colon(),
             Expected::Comma => {
                 let end = Span { start: self.code_before().len(), length: 0 };
-                Mistake::new(self.span, "add the comma before it").correct(vec![(end, ",".to_owned())])
+                Mistake::new(self.span, "add the comma before it").with_correction(vec![(end, ",".to_owned())])
             }
             Expected::Separator => self.explain_separator(),
             Expected::StringRest => self.explain_control(),
@@ -124,11 +124,7 @@ impl ErrorPlace<'_> {
         }
     }
 
-    fn at(&self) -> usize {
-        self.span.start
-    }
-
-    fn found(&self) -> char {
+    fn found_char(&self) -> char {
         self.rest.chars().next().unwrap_or('\0')
     }
 
@@ -140,18 +136,20 @@ impl ErrorPlace<'_> {
     /// A comma too many, or a missing value.
     fn explain_comma(&self) -> Option<Mistake> {
         let before = self.code_before();
-        match self.found() {
+        match self.found_char() {
             ']' | '}' if before.ends_with(',') => {
                 let comma = Span { start: before.len() - 1, length: 1 };
-                Some(Mistake::new(self.span, "remove the comma before it").correct(vec![(comma, String::new())]))
+                Some(
+                    Mistake::new(self.span, "remove the comma before it").with_correction(vec![(comma, String::new())]),
+                )
             }
             ',' if before.ends_with([',', '{', '[']) => {
-                Some(Mistake::new(self.span, "remove this comma").correct(vec![(self.span, String::new())]))
+                Some(Mistake::new(self.span, "remove this comma").with_correction(vec![(self.span, String::new())]))
             }
             ',' | ']' | '}' if before.ends_with(':') => {
                 let value = Span { start: before.len(), length: 0 };
                 let help = "write the value after the colon, such as null";
-                Some(Mistake::new(self.span, help).skip(vec![(value, "null".to_owned())]))
+                Some(Mistake::new(self.span, help).with_patch(vec![(value, "null".to_owned())]))
             }
             _ => None,
         }
@@ -159,7 +157,7 @@ impl ErrorPlace<'_> {
 
     /// A text in quotation marks that are not those of JSON.
     fn explain_quotes(&self) -> Option<Mistake> {
-        let closing: &[char] = match self.found() {
+        let closing: &[char] = match self.found_char() {
             quote @ ('\'' | '`') => &[quote],
             '“' | '”' | '„' | '‟' | '«' | '»' => &['”', '“', '»', '«', '"'],
             '‘' | '’' | '‚' => &['’', '‘', '\''],
@@ -170,22 +168,22 @@ impl ErrorPlace<'_> {
         } else {
             "JSON strings need double quotes"
         };
-        let inner = &self.rest[self.found().len_utf8()..];
+        let inner = &self.rest[self.found_char().len_utf8()..];
         let Some(end) = inner.find(|c| closing.contains(&c) || matches!(c, '\n' | '\\')) else {
             return Some(Mistake::new(self.span, help));
         };
         let Some(close) = inner[end..].chars().next().filter(|c| closing.contains(c)) else {
             return Some(Mistake::new(self.span, help));
         };
-        let length = self.found().len_utf8() + end + close.len_utf8();
-        let quoted = Span { start: self.at(), length };
+        let length = self.found_char().len_utf8() + end + close.len_utf8();
+        let quoted = Span { start: self.span.start, length };
         let edits = vec![(quoted, quote_text(&inner[..end]))];
         let mistake = Mistake::new(quoted, help);
         let is_whole = ends_value(&self.rest[length..]);
         Some(if is_whole {
-            mistake.correct(edits).with_title("write it in double quotes")
+            mistake.with_correction(edits).with_title("write it in double quotes")
         } else {
-            mistake.skip(edits)
+            mistake.with_patch(edits)
         })
     }
 
@@ -196,26 +194,26 @@ impl ErrorPlace<'_> {
         let word = &self.rest[..self.rest.find(ends).unwrap_or(self.rest.len())];
         let comment = ["//", "/*", " #"].iter().filter_map(|mark| word.find(mark)).min();
         let word = word[..comment.unwrap_or(word.len())].trim_end();
-        let span = Span { start: self.at(), length: word.len() };
+        let span = Span { start: self.span.start, length: word.len() };
         let after = &self.rest[word.len()..];
         if !word.is_empty() && after.strip_prefix('"').is_some_and(ends_value) {
             let open = Span { length: 0, ..span };
-            return Mistake::new(span, "add the double quote before it").correct(vec![(open, "\"".to_owned())]);
+            return Mistake::new(span, "add the double quote before it").with_correction(vec![(open, "\"".to_owned())]);
         }
         if is_key && !word.is_empty() {
             let edits = vec![(span, quote_text(word))];
             let mistake = Mistake::new(span, "write the key in double quotes");
             return match after.trim_start().starts_with([':', '=']) {
-                true => mistake.correct(edits),
-                false => mistake.skip(edits).propose("write the key in double quotes"),
+                true => mistake.with_correction(edits),
+                false => mistake.with_patch(edits).with_proposal("write the key in double quotes"),
             };
         }
         if let Some(constant) = find_constant(word).filter(|_| !is_key) {
             let edits = vec![(span, constant.to_owned())];
-            let mistake = Mistake::new(span, format!("did you mean {constant}?")).correct(edits);
+            let mistake = Mistake::new(span, format!("did you mean {constant}?")).with_correction(edits);
             return mistake.with_title(&format!("write {constant}"));
         }
-        let help = match self.found() {
+        let help = match self.found_char() {
             _ if is_key => "write a key in double quotes, a colon and a value",
             '+' | '.' => "write a number such as 3, -0.5 or 1e6",
             _ => "only constants are allowed here: quoted strings, numbers, true, false, null, lists and objects",
@@ -223,17 +221,17 @@ impl ErrorPlace<'_> {
         if word.is_empty() || is_key {
             return Mistake::new(self.span, help);
         }
-        let mistake = Mistake::new(span, help).skip(vec![(span, quote_text(word))]);
-        if word.starts_with(char::is_alphabetic) { mistake.propose("write it in double quotes") } else { mistake }
+        let mistake = Mistake::new(span, help).with_patch(vec![(span, quote_text(word))]);
+        if word.starts_with(char::is_alphabetic) { mistake.with_proposal("write it in double quotes") } else { mistake }
     }
 
     fn explain_colon(&self) -> Mistake {
         let end = Span { start: self.code_before().len(), length: 0 };
-        match self.found() {
+        match self.found_char() {
             '=' => {
                 let length = 1 + usize::from(self.rest.starts_with("=>"));
-                let edits = vec![(Span { start: self.at(), length }, ":".to_owned())];
-                Mistake::new(self.span, "write a colon instead").correct(edits)
+                let edits = vec![(Span { start: self.span.start, length }, ":".to_owned())];
+                Mistake::new(self.span, "write a colon instead").with_correction(edits)
             }
             '-' | '0'..='9'
                 if let Some(quotes) = self.explain_inner_quotes().filter(|quotes| quotes.edits.len() > 1) =>
@@ -241,11 +239,11 @@ impl ErrorPlace<'_> {
                 quotes
             }
             '{' | '[' | '-' | '0'..='9' => {
-                Mistake::new(self.span, "add the colon before it").correct(vec![(end, ":".to_owned())])
+                Mistake::new(self.span, "add the colon before it").with_correction(vec![(end, ":".to_owned())])
             }
             ',' | '}' => {
                 let help = "write a colon and a value after the key";
-                Mistake::new(self.span, help).skip(vec![(end, ": null".to_owned())])
+                Mistake::new(self.span, help).with_patch(vec![(end, ": null".to_owned())])
             }
             _ => self
                 .explain_inner_quotes()
@@ -256,16 +254,20 @@ impl ErrorPlace<'_> {
     fn explain_separator(&self) -> Mistake {
         let before = self.code_before();
         let is_list = is_in_list(before);
-        let help = match self.found() {
+        let help = match self.found_char() {
             ';' if ends_bracket(&self.rest[1..]) => {
-                return Mistake::new(self.span, "remove this semicolon").correct(vec![(self.span, String::new())]);
+                return Mistake::new(self.span, "remove this semicolon")
+                    .with_correction(vec![(self.span, String::new())]);
             }
-            ';' => return Mistake::new(self.span, "write a comma instead").correct(vec![(self.span, ",".to_owned())]),
+            ';' => {
+                return Mistake::new(self.span, "write a comma instead")
+                    .with_correction(vec![(self.span, ",".to_owned())]);
+            }
             '0'..='9' | '-' if let Some(quotes) = self.explain_inner_quotes() => return quotes,
             '0'..='9' | '-' if is_list => {
                 let end = Span { start: before.len(), length: 0 };
                 let mistake = Mistake::new(self.span, "write a comma between two values");
-                return mistake.skip(vec![(end, ",".to_owned())]).propose("add the comma before it");
+                return mistake.with_patch(vec![(end, ",".to_owned())]).with_proposal("add the comma before it");
             }
             ':' if is_list => "a list has no keys; write entries with keys in { and }",
             ']' => "close the object with } first",
@@ -282,9 +284,9 @@ impl ErrorPlace<'_> {
     fn explain_unit(&self) -> Option<Mistake> {
         let is_unit = self.before.ends_with(|c: char| c.is_ascii_digit());
         let length = self.rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(self.rest.len());
-        let letters = Span { start: self.at(), length };
+        let letters = Span { start: self.span.start, length };
         let help = "write a number without other characters, or a text in double quotes";
-        let mistake = || Mistake::new(letters, help).skip(vec![(letters, String::new())]);
+        let mistake = || Mistake::new(letters, help).with_patch(vec![(letters, String::new())]);
         (is_unit && length > 0).then(mistake)
     }
 
@@ -300,7 +302,7 @@ impl ErrorPlace<'_> {
             if ends_value(&line[found + 1..]) {
                 break;
             }
-            quotes.push(self.at() + found);
+            quotes.push(self.span.start + found);
             if quotes.len() > MAX_EDITS {
                 return None;
             }
@@ -310,7 +312,11 @@ impl ErrorPlace<'_> {
         let help = "write \\\" for a quotation mark inside a string";
         let word = self.rest.find(|c: char| !c.is_alphanumeric()).filter(|length| *length > 0);
         let span = Span { length: word.unwrap_or(self.span.length), ..self.span };
-        Some(Mistake::new(span, help).skip(escapes).propose("write \\\" for the quotation marks inside this string"))
+        Some(
+            Mistake::new(span, help)
+                .with_patch(escapes)
+                .with_proposal("write \\\" for the quotation marks inside this string"),
+        )
     }
 
     /// A character inside a string that has to be written as an escape, or a string that is not closed.
@@ -320,7 +326,7 @@ impl ErrorPlace<'_> {
         let is_break = line == 0;
         let mistake = Mistake::new(
             self.span,
-            match self.found() {
+            match self.found_char() {
                 '\n' | '\r' => "write a line break inside a string as \\n",
                 '\t' => "write a tab inside a string as \\t",
                 _ => "write a control character inside a string as an escape such as \\u0007",
@@ -328,15 +334,17 @@ impl ErrorPlace<'_> {
         );
         let quote = find_quote(self.rest).unwrap_or(line);
         let end = close.or((!is_break).then_some(line.min(quote)));
-        match end.map(|end| escape_controls(&self.rest[..end], self.at())) {
-            Some(edits) if edits.len() <= MAX_EDITS => mistake.correct(edits),
+        match end.map(|end| escape_controls(&self.rest[..end], self.span.start)) {
+            Some(edits) if edits.len() <= MAX_EDITS => mistake.with_correction(edits),
             Some(_) => mistake,
             None if self.rest.trim_start().starts_with(['"', '{', '[', '}', ']']) => {
                 let end = self.code_before().trim_end_matches([',', '}', ']', ' ', '\t']);
                 let end = end.len().max(find_last_quote(self.before).map_or(0, |open| open + 1));
                 let help = "close the string with a double quote, or write a line break inside it as \\n";
                 let mistake = Mistake { help: help.to_owned(), ..mistake };
-                mistake.skip(vec![(Span { start: end, length: 0 }, "\"".to_owned())]).propose("close the string")
+                mistake
+                    .with_patch(vec![(Span { start: end, length: 0 }, "\"".to_owned())])
+                    .with_proposal("close the string")
             }
             None => mistake,
         }
@@ -344,21 +352,22 @@ impl ErrorPlace<'_> {
 
     /// A backslash, `distance` bytes before the place, that begins no escape.
     fn explain_backslash(&self, distance: usize) -> Mistake {
-        let backslash = Span { start: self.at() - distance, length: 1 };
+        let backslash = Span { start: self.span.start - distance, length: 1 };
         let marked = Span { start: backslash.start, length: distance + self.span.length };
-        if matches!(self.found(), '\'' | '`') && distance == 1 {
-            return Mistake::new(marked, "remove the backslash").correct(vec![(backslash, String::new())]);
+        if matches!(self.found_char(), '\'' | '`') && distance == 1 {
+            return Mistake::new(marked, "remove the backslash").with_correction(vec![(backslash, String::new())]);
         }
         let marked = if distance == 1 { marked } else { Span { length: distance, ..marked } };
         let edits = vec![(backslash, "\\\\".to_owned())];
-        Mistake { edits, ..Mistake::new(marked, "write \\\\ for a backslash") }.propose("write \\\\ for the backslash")
+        Mistake { edits, ..Mistake::new(marked, "write \\\\ for a backslash") }
+            .with_proposal("write \\\\ for the backslash")
     }
 
     fn explain_end(&self) -> Mistake {
         let rest = self.rest.trim_end();
-        match self.found() {
+        match self.found_char() {
             ';' | ',' if rest.len() == 1 => {
-                Mistake::new(self.span, "remove it").correct(vec![(self.span, String::new())])
+                Mistake::new(self.span, "remove it").with_correction(vec![(self.span, String::new())])
             }
             ']' | '}' => Mistake::new(self.span, "remove this bracket, or open one that is missing before it"),
             _ => Mistake::new(self.span, "a file has one JSON value; remove the text after it"),

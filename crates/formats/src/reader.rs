@@ -115,7 +115,7 @@ pub(crate) fn suggest_end(diagnostic: &mut Diagnostic, written: &str, part: &str
 fn suggest_in(diagnostic: &mut Diagnostic, written: &str, part: Option<Range<usize>>, meant: &str) {
     let part = part.filter(|_| written.len() == diagnostic.span.length);
     let place = part.map(|part| Span { start: diagnostic.span.start + part.start, length: part.len() });
-    diagnostic.suggest_at(meant, place);
+    diagnostic.suggest_text_at(meant, place);
     diagnostic.help = Some(format!("did you mean {meant:?}?"));
 }
 

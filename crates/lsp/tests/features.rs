@@ -127,7 +127,7 @@ fn write_parts(parts: &[OutlineItem], depth: usize, out: &mut String) {
 }
 
 /// A function of the configuration.
-fn called() -> KnownName {
+fn called_function() -> KnownName {
     let inputs = vec![KnownName::new("query", "string, required"), KnownName::new("limit", "integer")];
     let helpers = vec![KnownName::new("currency", "")];
     KnownName { inputs, helpers, ..KnownName::new("crm::lookup", "for tests") }
@@ -136,7 +136,7 @@ fn called() -> KnownName {
 fn known() -> Known {
     let known_name = |name: &str| vec![KnownName::new(name, "for tests")];
     Known {
-        functions: [vec![called()], known_name("agent::chat"), known_name("tool::web_fetch")].concat(),
+        functions: [vec![called_function()], known_name("agent::chat"), known_name("tool::web_fetch")].concat(),
         models: known_name("scripted:echo"),
         blocks: vec![KnownName {
             inputs: [known_name("key"), known_name("default")].concat(),

@@ -84,7 +84,7 @@ pub fn read_header(file: &Path) -> Result<ModelHeader, HeaderError> {
     for _ in 0..tensor_count {
         let tensor = reader.read_tensor()?;
         header.parameter_count = header.parameter_count.saturating_add(tensor.weight_count);
-        data_bytes = data_bytes.max(tensor.end());
+        data_bytes = data_bytes.max(tensor.end_offset());
     }
     let data_start = reader.0.stream_position()?.checked_next_multiple_of(alignment).ok_or(HeaderError::Damaged)?;
     match data_start.saturating_add(data_bytes) {
@@ -109,7 +109,7 @@ struct TensorInfo {
 
 impl TensorInfo {
     /// One past its last byte; for types that are not known, at least its first byte.
-    fn end(&self) -> u64 {
+    fn end_offset(&self) -> u64 {
         let size = block_size(self.kind)
             .map_or(1, |(weights, bytes)| self.weight_count.div_ceil(weights).saturating_mul(bytes));
         self.offset.saturating_add(size)

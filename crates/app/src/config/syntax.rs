@@ -69,8 +69,8 @@ fn describe_unknown_setting(message: &str) -> Option<String> {
     let (problem, known) = message.trim_end().strip_prefix("unknown field ")?.split_once(", expected ")?;
     let name = problem.trim_matches('`');
     let known = known.strip_prefix("one of ").unwrap_or(known);
-    let known: Vec<&str> = known.split(", ").flat_map(|known| known.split(" or ")).collect();
-    let known: Vec<&str> = known.into_iter().map(|known| known.trim_matches('`')).collect();
+    let known = known.split(", ").flat_map(|known| known.split(" or "));
+    let known: Vec<&str> = known.map(|known| known.trim_matches('`')).collect();
     let elsewhere =
         RENAMED_SETTINGS.iter().find(|(table, old, new)| !table.is_empty() && (*old == name || *new == name));
     let help = match find_similar_name(name, known.iter().copied()) {

@@ -7,7 +7,6 @@ use flowloom_core::plan::Plan;
 use flowloom_formats::agent::AvailableFlow;
 use flowloom_formats::{agent, compile, flow};
 
-use super::bundle::AvailableTools;
 use super::folder;
 use super::source::{LoadedDefinition, Loader};
 use crate::folders::name_parent;
@@ -62,8 +61,7 @@ pub(super) fn compile_with_workflows(
     let tools = available.filter_map(|workflow| {
         Some(AvailableFlow { id: workflow.id.clone(), declaration: workflow.tool.as_ref()?.declare_for_agents() })
     });
-    let none = AvailableTools::default();
-    let mut sources = loader.source_settings(&none);
+    let mut sources = loader.source_settings(source.available_tools());
     sources.flows = Some(tools.collect());
     compile(source.name(), &sources.with_files(source.files().clone()), Some(agent::FORMAT)).plan
 }

@@ -10,9 +10,7 @@ use flowloom_formats::pipeline::WRAPPER_KEYS;
 use flowloom_formats::{Compiled, is_test};
 
 use super::error::DefinitionError;
-use super::folder::{
-    derive_file_id, find_definition_id, find_shared_ids, has_definition_extension, id_from_path, list_files,
-};
+use super::folder::{derive_file_id, find_definition_id, find_shared_ids, has_definition_extension, list_files};
 use super::found::is_definition;
 use super::included::{ReadFile, find_included, is_text};
 use super::missing_file::find_similar_file;
@@ -159,14 +157,14 @@ pub fn find_workflow_id(config: &Config, name: &str) -> Option<String> {
 pub fn name_workflow(config: &Config, file: &Path, plan: Option<&Plan>) -> Option<String> {
     let place = config.project.describe_below(file);
     let is_inside = !place.is_empty() && Path::new(&place).is_relative();
-    is_inside.then(|| plan.and_then(|plan| plan.id.clone()).unwrap_or_else(|| id_from_path(&place)))
+    is_inside.then(|| find_definition_id(plan, Path::new(""), Path::new(&place)))
 }
 
 /// The name of the conversation with a file: the id with which a server calls it, so that both continue the same one. If
 /// another file of the project has the same id, the path is a part of the name.
 pub fn name_conversation(config: &Config, file: &Path, plan: &Plan) -> String {
     let place = config.project.describe_below(file);
-    let id = plan.id.clone().unwrap_or_else(|| id_from_path(&place));
+    let id = find_definition_id(Some(plan), Path::new(""), Path::new(&place));
     let root = &*config.project.root;
     let has_same_id = |other: &PathBuf| {
         let is_same = derive_file_id(root, other) == id || find_id_origin(config, other, &id) == Some(IdOrigin::Plan);

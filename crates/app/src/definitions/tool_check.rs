@@ -34,14 +34,13 @@ impl LoadedDefinition {
     }
 
     fn add_agent_warnings(&mut self, loader: &Loader<'_>) {
-        let named = find_named_tools(loader, self);
-        let lists_tools =
-            parse_node(&String::from_utf8_lossy(self.bytes())).is_ok_and(|(tree, _)| tree.get("tools").is_some());
+        let tree = parse_node(&String::from_utf8_lossy(self.bytes())).map(|(tree, _)| tree).ok();
+        let named = tree.as_ref().map(|tree| find_named_tools(loader, self, tree)).unwrap_or_default();
         // An agent that lists no tools has all workflows.
-        let workflows = match named.is_empty() && lists_tools {
-            true => Vec::new(),
-            false => read_workflows(loader, Path::new(self.name())),
-        };
+        if named.is_empty() && tree.is_some_and(|tree| tree.get("tools").is_some()) {
+            return self.add_injection_warnings(loader.config);
+        }
+        let workflows = read_workflows(loader, Path::new(self.name()));
         let warnings = check_tools(loader, self, &named, &workflows);
         self.compiled.diagnostics.extend(warnings);
         self.add_agent_injection_warnings(loader, &workflows);
@@ -85,7 +84,7 @@ fn unknown_tool(
         }
     };
     if let Some(meant) = similar {
-        diagnostic.suggest(&format!("{meant:?}"));
+        diagnostic.suggest_text(&format!("{meant:?}"));
     }
     diagnostic
 }
@@ -102,9 +101,7 @@ fn has_stored_workflows(config: &Config) -> bool {
 }
 
 /// The names in `tools` that can only be those of workflows.
-fn find_named_tools(loader: &Loader<'_>, source: &LoadedDefinition) -> Vec<(String, Span)> {
-    let text = String::from_utf8_lossy(source.bytes());
-    let Ok((tree, _)) = parse_node(&text) else { return Vec::new() };
+fn find_named_tools(loader: &Loader<'_>, source: &LoadedDefinition, tree: &Node) -> Vec<(String, Span)> {
     let none = AvailableTools::default();
     let sources = loader.source_settings(&none).with_files(source.files().clone());
     let is_record = |name: &str| {

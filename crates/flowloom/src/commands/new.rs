@@ -35,11 +35,10 @@ pub(crate) async fn create_pipeline(global: &Global, arguments: NewArgs) -> Comm
     let target = choose_target(&arguments)?;
     let taken = find_definitions(&config.project.root, &Loader::new(&config)).definitions;
     let answers = match &arguments.answers {
-        Some(file) => Some(parse_answers(&inputs::read_text_file(
-            file,
-            "file of answers",
-            "--answers names a JSON file, or - for stdin",
-        )?)?),
+        Some(file) => {
+            let advice = "--answers names a JSON file, or - for stdin";
+            Some(parse_answers(&inputs::read_text_file(file, "file of answers", advice)?)?)
+        }
         None => None,
     };
     let mut answers = PromptAnswers::new(answers, arguments.yes);

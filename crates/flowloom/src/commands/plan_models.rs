@@ -54,9 +54,13 @@ pub(super) fn report_unchanged_models(config: &Config, plan: &Plan, given: &[Str
 }
 
 fn report_unused_aliases(config: &Config, plan: &Plan, given: &[String]) {
-    let named: Vec<String> = list_reached_models(plan, config).into_iter().filter_map(|used| used.name).collect();
     let aliases = given.iter().filter_map(|model| split_model_choice(model).0);
-    for alias in aliases.filter(|alias| *alias != "*" && !named.iter().any(|name| name == alias)) {
+    let aliases: Vec<&str> = aliases.filter(|alias| *alias != "*").collect();
+    if aliases.is_empty() {
+        return;
+    }
+    let named: Vec<String> = list_reached_models(plan, config).into_iter().filter_map(|used| used.name).collect();
+    for alias in aliases.into_iter().filter(|alias| !named.iter().any(|name| name == alias)) {
         let similar = find_similar_name(alias, named.iter().map(String::as_str));
         let meant = similar.map_or_else(String::new, |name| format!("; did you mean {name}?"));
         eprintln!("no step of {} names the model {alias}{meant}", plan.name);

@@ -88,8 +88,8 @@ fn prompt_list(question: &str) -> Result<Value, CommandError> {
 fn resolve_text(line: String) -> Result<Value, CommandError> {
     match line.strip_prefix('@') {
         Some(file) => {
-            Ok(inputs::read_text_file(Path::new(file), "file", "after an @, the path of a text file is expected")?
-                .into())
+            let advice = "after an @, the path of a text file is expected";
+            Ok(inputs::read_text_file(Path::new(file), "file", advice)?.into())
         }
         None => Ok(line.into()),
     }

@@ -87,14 +87,11 @@ impl<'a> ToolCollector<'a> {
             true => self.problems.add_warning(Code::UnknownTool, span, message + "; the agent runs without it"),
             false => self.problems.add_error(Code::UnknownTool, span, message),
         };
-        match near {
-            Some(near) => diagnostic.suggest(&format!("{near:?}")),
-            None => {
-                diagnostic.help = Some(format!(
-                    "the workflow may have errors or be switched off; a tool record belongs in {TOOLS_FOLDER}{name}.json"
-                ));
-            }
-        }
+        diagnostic.suggest_or_help(near.map(|near| format!("{near:?}")), || {
+            format!(
+                "the workflow may have errors or be switched off; a tool record belongs in {TOOLS_FOLDER}{name}.json"
+            )
+        });
     }
 
     fn add_flow(&mut self, flow: &AvailableFlow, span: Span) {
@@ -194,11 +191,11 @@ impl<'a> ToolCollector<'a> {
                 let meant = find_similar_name(name, functions.chain(names.iter().copied()));
                 let message = format!("the agent has no tool {name:?}");
                 let diagnostic = self.problems.add_error(Code::UnknownTool, item.span, message);
-                match meant {
-                    Some(meant) => diagnostic.suggest(&format!("{meant:?}")),
-                    None if names.is_empty() => diagnostic.help = Some("list it under \"tools\"".to_owned()),
-                    None => diagnostic.help = Some(format!("its tools are {}", names.join(", "))),
-                }
+                let help = || match names.as_slice() {
+                    [] => "list it under \"tools\"".to_owned(),
+                    names => format!("its tools are {}", names.join(", ")),
+                };
+                diagnostic.suggest_or_help(meant.map(|meant| format!("{meant:?}")), help);
             }
         }
     }

@@ -183,10 +183,8 @@ impl FlowCompiler<'_> {
             let meant = self.problems.find_similar(&method.to_uppercase(), HTTP_METHODS);
             let message = format_args!("this step will fail: {method:?} is not a method");
             let diagnostic = self.problems.add_warning(Code::WrongKind, span, message);
-            match meant {
-                Some(meant) => diagnostic.suggest(&format!("{meant:?}")),
-                None => diagnostic.help = Some(format!("it is one of {}", HTTP_METHODS.join(", "))),
-            }
+            let help = || format!("it is one of {}", HTTP_METHODS.join(", "));
+            diagnostic.suggest_or_help(meant.map(|meant| format!("{meant:?}")), help);
         }
     }
 
@@ -341,10 +339,8 @@ impl FlowCompiler<'_> {
                 let meant = self.problems.find_similar(other, CAPTURES);
                 let message = format_args!("captureAs {other:?} is not known, so the page is read as text");
                 let diagnostic = self.problems.add_warning(Code::WrongKind, span, message);
-                match meant {
-                    Some(meant) => diagnostic.suggest(&format!("{meant:?}")),
-                    None => diagnostic.help = Some(format!("it is one of {}", CAPTURES.join(", "))),
-                }
+                let help = || format!("it is one of {}", CAPTURES.join(", "));
+                diagnostic.suggest_or_help(meant.map(|meant| format!("{meant:?}")), help);
                 (Capture::Text, false)
             }
         };

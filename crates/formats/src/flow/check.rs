@@ -45,7 +45,7 @@ impl StepSource<'_> {
     }
 
     /// A fix that declares a variable in the start block; `None` without such a block.
-    fn declare(&self, name: &str) -> Option<Fix> {
+    fn build_declaration(&self, name: &str) -> Option<Fix> {
         let at = (*self.declarations.get_or_init(|| find_declarations(self.source)))?;
         let comma = if self.source[at..].trim_start().starts_with(']') { "" } else { ", " };
         let declaration = format!("{{\"name\": {}, \"value\": \"\"}}{comma}", write_json(&name.into()));
@@ -188,14 +188,14 @@ fn check_reference(
     let is_found = at.length == reference.source.len();
     let diagnostic = problems.add_warning(Code::UnknownVariable, at, message);
     if let Some(meant) = meant {
-        diagnostic.suggest_at(&meant, is_found.then_some(at));
+        diagnostic.suggest_text_at(&meant, is_found.then_some(at));
     } else if *source != *reference.source {
         let title = format!("write {source}, without blanks");
         diagnostic.help = Some(title.clone());
         diagnostic.fix = is_found.then(|| Fix::new_safe(title, vec![(at, source)]).safe_if(is_known));
     } else {
         diagnostic.help = Some(format!("if it is a parameter, declare {name:?} in the start block"));
-        diagnostic.fix = written.declare(name);
+        diagnostic.fix = written.build_declaration(name);
     }
 }
 

@@ -94,7 +94,7 @@ fn check_agent(node: &GraphNode<'_>, agents: &AgentCatalog<'_>, problems: &mut P
     let diagnostic = problems.add_error(Code::UnknownAgent, span, message);
     match meant {
         Some(meant) => {
-            diagnostic.suggest(&format!("{meant:?}"));
+            diagnostic.suggest_text(&format!("{meant:?}"));
             diagnostic.help = Some(format!("did you mean {meant:?}? or {place}"));
         }
         None => diagnostic.help = Some(place),

@@ -186,12 +186,8 @@ fn report_unknown_type(written: &str, span: Span, problems: &mut Problems) {
     let meant = problems.find_similar(written, known);
     let message = format_args!("there is no condition type {written:?}");
     let diagnostic = problems.add_error(Code::UnknownNodeType, span, message);
-    match meant {
-        Some(meant) => diagnostic.suggest(&format!("{meant:?}")),
-        None => {
-            diagnostic.help = Some(format!("it is one of {}; {ON_COMPLETE_TYPE} leads to the end", known.join(", ")));
-        }
-    }
+    let help = || format!("it is one of {}; {ON_COMPLETE_TYPE} leads to the end", known.join(", "));
+    diagnostic.suggest_or_help(meant.map(|meant| format!("{meant:?}")), help);
 }
 
 /// Whether an edge does not misspell the key of its target: without a target it would lead to the end.
@@ -204,7 +200,7 @@ fn has_target_key(edge: &Node, problems: &mut Problems) -> bool {
     let Some((key, span, _)) = edge.entries().iter().find(|(key, _, _)| is_misspelt(key)) else { return true };
     let message = format_args!("an edge has no \"targetNodeId\", which is probably what {key:?} should be");
     let diagnostic = problems.add_error(Code::MissingKey, *span, message);
-    diagnostic.suggest("\"targetNodeId\"");
+    diagnostic.suggest_text("\"targetNodeId\"");
     diagnostic.help = Some("correct the key; without a target, the edge would lead to the end".into());
     false
 }

@@ -290,10 +290,8 @@ impl GraphCompiler<'_> {
                 let message = format_args!("there is no node type {other:?}");
                 let meant = self.problems.find_similar(other, known);
                 let diagnostic = self.problems.add_error(Code::UnknownNodeType, written.span, message);
-                match meant {
-                    Some(meant) => diagnostic.suggest(&format!("{meant:?}")),
-                    None => diagnostic.help = Some(format!("it is one of {}", known.join(", "))),
-                }
+                let help = || format!("it is one of {}", known.join(", "));
+                diagnostic.suggest_or_help(meant.map(|meant| format!("{meant:?}")), help);
             }
             (Some(written), None) => {
                 let expected = known.join(" or ");
@@ -349,7 +347,7 @@ impl GraphCompiler<'_> {
             _ => self.problems.add_error(code, span, message),
         };
         if let Some(meant) = meant {
-            diagnostic.suggest(&format!("{meant:?}"));
+            diagnostic.suggest_text(&format!("{meant:?}"));
         }
         diagnostic.help = Some(help);
     }

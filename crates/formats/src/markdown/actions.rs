@@ -276,10 +276,8 @@ impl MarkdownCompiler<'_> {
             let meant = self.problems.find_similar(&attribute.name, known.iter().copied());
             let span: Span = text.file_span(attribute.start, attribute.end);
             let diagnostic = self.problems.add_warning(Code::IgnoredKey, span, message);
-            match meant {
-                Some(meant) => diagnostic.suggest(meant),
-                None => diagnostic.help = Some(format!("<{}> has {}", action.written, known.join(", "))),
-            }
+            let help = || format!("<{}> has {}", action.written, known.join(", "));
+            diagnostic.suggest_or_help(meant.map(str::to_owned), help);
         }
     }
 }

@@ -295,7 +295,7 @@ impl MarkdownCompiler<'_> {
         let message = format!("{name} is not known here: no input, data or earlier result has this name");
         let diagnostic = self.report_error(text, Code::UnknownName, range.start, range.end, message);
         if let Some(read) = names.find_inside(name) {
-            diagnostic.suggest(read);
+            diagnostic.suggest_text(read);
             diagnostic.help = Some(format!("{name} is a result inside of a block: read it as {read}"));
             return;
         }
@@ -310,10 +310,10 @@ impl MarkdownCompiler<'_> {
             // As in other formats, where a variable is a field of the input.
             _ if field.is_some() => {
                 let field = field.unwrap_or_default();
-                diagnostic.suggest_at(field, Some(text.file_span(range.start, range.end + 1 + field.len())));
+                diagnostic.suggest_text_at(field, Some(text.file_span(range.start, range.end + 1 + field.len())));
             }
             Some(meant) => {
-                diagnostic.suggest(&meant);
+                diagnostic.suggest_text(&meant);
             }
             None if name == SCHEMA_BUILDER && use_.starts_with('.') => {
                 diagnostic.help = Some("schemas are built with $.z".to_owned());

@@ -138,7 +138,11 @@ fn warn_misspelt_keys(map: &Map, reader: &YamlReader<'_>, problems: &mut Problem
     for (key, _) in map.iter().filter(|(key, _)| !KEYS.contains(&&***key)) {
         if let Some(meant) = problems.find_similar(key, absent.iter().copied()) {
             let message = format!("the frontmatter has no key {key:?}");
-            reader.suggest(problems.add_warning(Code::UnknownKey, reader.key_span("", key), message), key, meant);
+            reader.suggest_marked(
+                problems.add_warning(Code::UnknownKey, reader.key_span("", key), message),
+                key,
+                meant,
+            );
         }
     }
 }
@@ -221,10 +225,10 @@ impl YamlReader<'_> {
     }
 
     /// Says that `meant` is probably meant by `written`, and offers to write it if that is what is marked.
-    fn suggest(&self, diagnostic: &mut Diagnostic, written: &str, meant: &str) {
+    fn suggest_marked(&self, diagnostic: &mut Diagnostic, written: &str, meant: &str) {
         let place = diagnostic.span;
         let is_marked = self.text.whole.get(place.start..place.end()) == Some(written);
-        diagnostic.suggest_at(meant, is_marked.then_some(place));
+        diagnostic.suggest_text_at(meant, is_marked.then_some(place));
     }
 
     /// The span of a key in a section, or at the top level.
@@ -295,7 +299,7 @@ fn warn_input_keys(name: &str, map: &Map, reader: &YamlReader<'_>, problems: &mu
         let message = format!("the input {name} has no key {key:?}");
         let diagnostic = problems.add_warning(Code::UnknownKey, reader.input_key_span(name, key), message);
         match meant {
-            Some(meant) => reader.suggest(diagnostic, key, meant),
+            Some(meant) => reader.suggest_marked(diagnostic, key, meant),
             None => diagnostic.help = Some(format!("the keys are {}", INPUT_KEYS.join(", "))),
         }
     }
@@ -325,7 +329,7 @@ fn read_input(name: &str, spec: &Value, reader: &YamlReader<'_>, problems: &mut 
             let span = reader.field_span(name, spec.get(field).map(|_| field));
             let diagnostic = problems.add_error(Code::InputSpec, span, message);
             match find_similar_name(kind, INPUT_TYPES) {
-                Some(meant) if meant != kind => reader.suggest(diagnostic, kind, meant),
+                Some(meant) if meant != kind => reader.suggest_marked(diagnostic, kind, meant),
                 _ => diagnostic.help = Some(help),
             }
             return None;

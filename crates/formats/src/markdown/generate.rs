@@ -282,7 +282,7 @@ impl MarkdownCompiler<'_> {
                 let diagnostic = self.attribute_error(action, name, problem, text);
                 diagnostic.help = Some(describe_schema(action));
                 if !is_list && value.as_list().is_some() && is_enum(action) {
-                    diagnostic.suggest("enum");
+                    diagnostic.suggest_text("enum");
                 }
                 None
             }

@@ -129,12 +129,12 @@ impl Mistake {
                 })
             }
             MistakeKind::UnfinishedTag => {
-                let paragraph = text[self.at..].find("\n\n").map_or(text.len(), |length| self.at + length);
+                let paragraph = text.get(self.at..)?.find("\n\n").map_or(text.len(), |length| self.at + length);
                 Some(Extent { range: self.at..self.at + 1, partner: None, names: self.at..paragraph })
             }
             MistakeKind::OtherClosingTag(tag) => {
                 let open = Extent::of_tag(text, tag.start)?;
-                let closing = text[self.at..].find('>').map_or(self.at, |length| self.at + length + 1);
+                let closing = text.get(self.at..)?.find('>').map_or(self.at, |length| self.at + length + 1);
                 let name = text[self.at..closing].trim_matches(['<', '/', '>']);
                 let is_of_other = text[..tag.start].contains(&format!("<{name}"));
                 Some(Extent { partner: (!is_of_other).then_some(self.at..closing), ..open })

@@ -23,7 +23,7 @@ const EMPTY_ELEMENTS: [&str; 6] = ["br", "hr", "img", "input", "wbr", "col"];
 
 /// Explains the error `reason` of the parser at byte `at` of a text.
 pub(super) fn explain_error(text: &TextPiece<'_>, at: usize, reason: &str) -> Explanation {
-    TagErrorPlace::new(text, at).explain(reason)
+    TagErrorPlace::new(text, at).explain_reason(reason)
 }
 
 /// The `"` or `'` of a value that is never closed, if this is what an error is about.
@@ -55,7 +55,7 @@ impl<'a> TagErrorPlace<'a> {
         TagErrorPlace { text, at, before, after, tag: format!("<{slash}{name}>") }
     }
 
-    fn explain(&self, reason: &str) -> Explanation {
+    fn explain_reason(&self, reason: &str) -> Explanation {
         let tag = &self.tag;
         // The rest of a message repeats what is allowed.
         let is_at = |place: &str| reason.split(", expected").next().unwrap_or_default().ends_with(place);
@@ -84,9 +84,9 @@ impl<'a> TagErrorPlace<'a> {
             let message = "this line is outside of the quote or the list in which its tag or expression begins";
             (message.to_owned(), "start it as the line above it starts, with > or with spaces".to_owned())
         } else if is_at("after self-closing slash") {
-            (format!("found {} after the / of {tag}", self.found()), "end the tag with />".to_owned())
+            (format!("found {} after the / of {tag}", self.describe_found()), "end the tag with />".to_owned())
         } else if is_at("name") && !self.starts_comment() && !self.after.is_empty() {
-            let message = format!("< begins a tag, and {} cannot be in its name", self.found());
+            let message = format!("< begins a tag, and {} cannot be in its name", self.describe_found());
             (message, "write \\< for a sign that is plain text".to_owned())
         } else {
             return self.explain_rest(reason);
@@ -163,7 +163,8 @@ impl<'a> TagErrorPlace<'a> {
             let message = format!("{tag} is not complete");
             return Explanation { message, help: Some("end it with > or />".to_owned()), fix: None };
         }
-        let message = format!("found {} in {tag}, where an attribute or the end of the tag was expected", self.found());
+        let message =
+            format!("found {} in {tag}, where an attribute or the end of the tag was expected", self.describe_found());
         let colon = self.before.trim_end().strip_suffix(':').filter(|_| self.after.starts_with(['"', '\'', '{']));
         let (range, new, help) = if let Some(name) = colon {
             let attribute = self.find_attribute_end(name).unwrap_or("name");
@@ -187,7 +188,7 @@ impl<'a> TagErrorPlace<'a> {
     }
 
     /// The character at the place, in words.
-    fn found(&self) -> String {
+    fn describe_found(&self) -> String {
         self.after.chars().next().map_or_else(|| "the end of the text".to_owned(), |found| format!("{found:?}"))
     }
 

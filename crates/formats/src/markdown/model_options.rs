@@ -82,7 +82,7 @@ impl MarkdownCompiler<'_> {
             let span = place.unwrap_or_else(|| text.file_span(start, end));
             let diagnostic = self.problems.add_warning(Code::IgnoredKey, span, message);
             match meant {
-                Some(meant) => diagnostic.suggest_at(meant, place),
+                Some(meant) => diagnostic.suggest_text_at(meant, place),
                 None => diagnostic.help = Some(format!("the options are {}", MODEL_OPTIONS.join(", "))),
             }
         }

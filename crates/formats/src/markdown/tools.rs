@@ -12,7 +12,7 @@ use super::MarkdownCompiler;
 use super::actions::Action;
 use super::parse::TextPiece;
 use super::scope::ScopeNames;
-use crate::functions::list_model_functions;
+use crate::functions::{advise_declaration, list_model_functions};
 use crate::servers::tool_name;
 
 /// The tools of an action.
@@ -75,13 +75,9 @@ impl MarkdownCompiler<'_> {
                 match meant {
                     Some(meant) => {
                         let at = text.text[start..end].find(name.as_str()).map(|at| start + at);
-                        diagnostic.suggest_at(meant, at.map(|at| text.file_span(at, at + name.len())));
+                        diagnostic.suggest_text_at(meant, at.map(|at| text.file_span(at, at + name.len())));
                     }
-                    None => {
-                        let help =
-                            format!("declare it in flowloom.toml: [functions.\"{name}\"] with a url or a workflow");
-                        diagnostic.help = Some(help);
-                    }
+                    None => diagnostic.help = Some(advise_declaration(name)),
                 }
                 return None;
             };

@@ -26,6 +26,7 @@ use flowloom_core::render::TextStyle;
 use flowloom_core::value::{Map, Value};
 
 use crate::front_end::DefinitionSource;
+use crate::functions::advise_declaration;
 use crate::notations::{PlacedText, ReferenceRules};
 use crate::problems::Problems;
 use crate::reader::{Fields, find_span, read_json, related_path, suggest_end, suggest_part};
@@ -311,13 +312,8 @@ impl PipelineCompiler<'_> {
             let meant = self.problems.find_similar(id, self.blocks.block_ids());
             let message = format_args!("there is no block {id:?}");
             let diagnostic = self.problems.add_error(Code::UnknownBlockId, span, message);
-            match meant {
-                Some(meant) => diagnostic.suggest(&format!("{meant:?}")),
-                None => {
-                    let help = format!("put its definition into {BLOCKS_FOLDER}{id}.json next to this file");
-                    diagnostic.help = Some(help);
-                }
-            }
+            let help = || format!("put its definition into {BLOCKS_FOLDER}{id}.json next to this file");
+            diagnostic.suggest_or_help(meant.map(|meant| format!("{meant:?}")), help);
         }
         found
     }
@@ -334,11 +330,8 @@ impl PipelineCompiler<'_> {
         let diagnostic = self.problems.add_error(Code::UnknownFunction, span, message);
         match meant {
             // The function is named in the block.
-            Some(meant) => diagnostic.suggest_at(&format!("{meant:?}"), None),
-            None => {
-                let help = format!("declare it in flowloom.toml: [functions.\"{id}\"] with a url or a workflow");
-                diagnostic.help = Some(help);
-            }
+            Some(meant) => diagnostic.suggest_text_at(&format!("{meant:?}"), None),
+            None => diagnostic.help = Some(advise_declaration(id)),
         }
     }
 
@@ -396,7 +389,7 @@ impl PipelineCompiler<'_> {
             let message = format_args!("there is no node {id:?}");
             let diagnostic = self.problems.add_error(Code::UnknownNode, span, message);
             if let Some(meant) = meant {
-                diagnostic.suggest(&format!("{meant:?}"));
+                diagnostic.suggest_text(&format!("{meant:?}"));
             }
         }
         found

@@ -77,7 +77,7 @@ impl NodeInputs<'_> {
             let meant = problems.find_similar(name, self.given_names()).map(str::to_owned);
             let diagnostic = problems.add_error(Code::InputNotGiven, self.span, message);
             if let Some(meant) = &meant {
-                diagnostic.suggest_at(&format!("{name:?}"), self.find_key(meant));
+                diagnostic.suggest_text_at(&format!("{name:?}"), self.find_key(meant));
             }
             diagnostic.help = Some(match &meant {
                 Some(meant) => format!("if {meant:?} is this input, rename it"),
@@ -118,7 +118,7 @@ impl NodeInputs<'_> {
             let meant = problems.find_similar(name, names.iter().copied());
             let diagnostic = problems.add_warning(Code::UnknownKey, *span, message);
             match meant {
-                Some(meant) => diagnostic.suggest_at(&format!("{meant:?}"), self.find_key(name)),
+                Some(meant) => diagnostic.suggest_text_at(&format!("{meant:?}"), self.find_key(name)),
                 None => diagnostic.help = Some(format!("it has {}", names.join(", "))),
             }
         }

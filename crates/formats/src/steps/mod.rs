@@ -374,7 +374,7 @@ impl StepsCompiler<'_> {
                 Some(meant) => {
                     let is_found = at.length == reference.source.len();
                     let meant = reference.source.replacen(&*reference.name, meant, 1);
-                    diagnostic.suggest_at(&meant, is_found.then_some(at));
+                    diagnostic.suggest_text_at(&meant, is_found.then_some(at));
                 }
                 None => {
                     let names: Vec<&str> = self.known.iter().take(MAX_LISTED_NAMES).collect();

@@ -213,7 +213,7 @@ impl Context<'_> {
                     };
                     let value = match *field {
                         "self" => Some(iterations),
-                        "last" => iterations.item(),
+                        "last" => iterations.to_item(),
                         "index" => Some(ValueField { type_name: "number".to_owned(), ..ValueField::default() }),
                         _ => None,
                     };
@@ -294,7 +294,7 @@ struct ExpressionSpot<'d> {
 fn follow_links(value: ValueField, links: &[ChainLink<'_>]) -> Option<ValueField> {
     links.iter().try_fold(value, |value, link| match link {
         ChainLink::Field(name) => value.fields.iter().find(|field| field.name == *name && !value.is_list()).cloned(),
-        ChainLink::Item => value.item(),
+        ChainLink::Item => value.to_item(),
     })
 }
 

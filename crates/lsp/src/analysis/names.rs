@@ -143,7 +143,7 @@ impl ValueField {
     }
 
     /// An item of the value.
-    pub fn item(&self) -> Option<ValueField> {
+    pub fn to_item(&self) -> Option<ValueField> {
         let item =
             || ValueField { type_name: self.item_type.clone(), fields: self.fields.clone(), ..ValueField::default() };
         self.is_list().then(item)
