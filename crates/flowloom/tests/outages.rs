@@ -128,7 +128,8 @@ fn a_start_that_no_database_can_store_is_refused() {
     assert!(refusal.contains("\"workflow\":\"hello\"") && !log.contains("continues later"), "{log}");
 }
 
-/// Starts a run, has `cause` do something to its database, and `repair` undo it after the request was answered.
+/// Starts a run, has `cause` do something to its database, and `repair` undo it after the request was answered. The server
+/// is cut off meanwhile, because a session that began just before keeps the old properties of the database.
 fn assert_fault_interrupts_no_run(
     cause: impl FnOnce(&test_postgres::TestDatabase),
     repair: impl FnOnce(&test_postgres::TestDatabase),
@@ -136,8 +137,11 @@ fn assert_fault_interrupts_no_run(
 ) {
     let Some(database) = test_postgres::TestDatabase::create_database() else { return };
     let world = TestServer::start();
-    let (_place, server, run) = start_run_with_post(&world, &format!("database = {:?}\n", database.url));
+    let (proxy, url) = CuttableProxy::start_for(&database);
+    let (_place, server, run) = start_run_with_post(&world, &url);
+    proxy.cut();
     cause(&database);
+    proxy.restore();
     assert_unavailable(&server.get("/health/ready"), code);
     world.release_slow();
     let refused = server.post("/api/v1/runs", &json!({"workflow": "flow"}));
@@ -153,10 +157,7 @@ fn assert_fault_interrupts_no_run(
 #[test]
 fn a_failover_to_a_server_that_is_read_only_interrupts_no_run() {
     assert_fault_interrupts_no_run(
-        |database| {
-            database.alter_database("set default_transaction_read_only = on");
-            database.close_connections();
-        },
+        |database| database.alter_database("set default_transaction_read_only = on"),
         |database| database.alter_database("reset default_transaction_read_only"),
         "FL1303",
     );
@@ -165,10 +166,7 @@ fn a_failover_to_a_server_that_is_read_only_interrupts_no_run() {
 #[test]
 fn a_database_that_refuses_its_user_interrupts_no_run() {
     assert_fault_interrupts_no_run(
-        |database| {
-            database.alter_database("with allow_connections false");
-            database.close_connections();
-        },
+        |database| database.alter_database("with allow_connections false"),
         |database| database.alter_database("with allow_connections true"),
         "FL1310",
     );
@@ -180,7 +178,6 @@ fn a_locked_table_with_a_statement_timeout_interrupts_no_run() {
         |database| {
             database.run_sql("create table repaired (yes int)");
             database.alter_database("set statement_timeout = '300ms'");
-            database.close_connections();
             let url = database.url.clone();
             std::thread::spawn(move || {
                 test_postgres::run_sql(
