@@ -149,6 +149,13 @@ fn versions_are_compared_by_meaning() {
     );
     assert_eq!(diff(json!({"workflow": "none"}), version(1)).status, 404);
     assert_eq!(diff(json!({}), version(1)).status, 400);
+    let flow = |active: bool| {
+        let text = json!({"name": "f", "description": "d", "active": active, "steps": []}).to_string();
+        json!({"source": {"entry": "f.json", "files": {"f.json": text}}})
+    };
+    let found = diff(flow(true), flow(false)).json();
+    assert_eq!((&found["same"], &found["fields"][0]["name"]), (&json!(false), &json!("active")), "{found}");
+    assert_eq!(diff(flow(false), flow(false)).json()["same"], true);
     let broken = json!({"source": {"entry": "story.json", "files": {"story.json": "{\"steps\": 1}"}}});
     assert_eq!(diff(broken, version(1)).status, 422);
     drop(server);

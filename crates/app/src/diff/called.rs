@@ -5,10 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use flowloom_core::plan::{Plan, list_called_functions};
-use flowloom_formats::flow;
 use serde::Serialize;
 
-use super::definitions::{DefinitionDiff, compare_plans};
+use super::definitions::{DefinitionDiff, compare_plans, find_active};
 use crate::config::Config;
 use crate::definitions::bundle::{Bundle, compile_bundle};
 use crate::definitions::function_files::FunctionFiles;
@@ -84,8 +83,8 @@ impl ComparedDefinition {
     fn new(plan: Plan, bundle: &Bundle) -> ComparedDefinition {
         let mut called = BTreeMap::new();
         add_called(&plan, bundle, &mut called);
-        let text = bundle.files.get(&bundle.entry).filter(|_| plan.format == flow::FORMAT);
-        let is_active = text.map(|text| flow::is_text_active(text));
+        let text = bundle.files.get(&bundle.entry);
+        let is_active = text.and_then(|text| find_active(plan.format, text.as_bytes()));
         ComparedDefinition { plan, file: bundle.entry.clone(), is_active, called }
     }
 }

@@ -1,8 +1,9 @@
 //! The differences between two definitions by what they mean, also between formats.
 
 use flowloom_core::path::Path;
-use flowloom_core::plan::{Input, Inputs, Plan};
+use flowloom_core::plan::{Format, Input, Inputs, Plan};
 use flowloom_core::render;
+use flowloom_formats::flow;
 use serde::Serialize;
 
 use super::FieldChange;
@@ -52,12 +53,24 @@ pub struct StepChange {
 /// Compares two definitions, with the workflows that their functions run.
 pub fn compare_definitions(a: &ComparedDefinition, b: &ComparedDefinition) -> DefinitionDiff {
     let workflows = compare_called(a, b);
-    let mut diff = compare_plans(&a.plan, &b.plan);
-    if let (Some(before), Some(after)) = (a.is_active, b.is_active) {
-        let text = |is_active: bool| Some(is_active.to_string());
-        diff.fields.extend(FieldChange::between("active", text(before), text(after)));
+    let diff = compare_plans(&a.plan, &b.plan).with_active(a.is_active, b.is_active);
+    DefinitionDiff { same: diff.same && workflows.is_empty(), workflows, ..diff }
+}
+
+impl DefinitionDiff {
+    /// Adds whether agents may call the definitions, if it differs and both have a switch for that ([`find_active`]).
+    pub fn with_active(mut self, before: Option<bool>, after: Option<bool>) -> DefinitionDiff {
+        if let (Some(before), Some(after)) = (before, after) {
+            self.fields.extend(FieldChange::between("active", Some(before.to_string()), Some(after.to_string())));
+            self.same &= self.fields.is_empty();
+        }
+        self
     }
-    DefinitionDiff { same: diff.same && diff.fields.is_empty() && workflows.is_empty(), workflows, ..diff }
+}
+
+/// Whether agents may call the definition in a text, if its format has a switch for that.
+pub fn find_active(format: Format, text: &[u8]) -> Option<bool> {
+    (format == flow::FORMAT).then(|| flow::is_text_active(&String::from_utf8_lossy(text)))
 }
 
 /// Compares two definitions whose functions are the same.

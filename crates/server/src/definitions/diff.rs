@@ -10,7 +10,7 @@ use axum::response::Response;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::versions::{VersionName, read_version};
 use flowloom_app::diff::FieldChange;
-use flowloom_app::diff::definitions::{InputChange, StepChange, compare_plans};
+use flowloom_app::diff::definitions::{InputChange, StepChange, compare_plans, find_active};
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::plan::Plan;
@@ -110,7 +110,7 @@ pub(crate) async fn compare_workflows(
         let a = asked.a.compile_side(&catalog, &user, stop)?;
         let b = asked.b.compile_side(&catalog, &user, stop)?;
         // The functions of both are those of this server.
-        let diff = compare_plans(&a, &b);
+        let diff = compare_plans(&a.plan, &b.plan).with_active(a.is_active, b.is_active);
         Ok::<_, Problem>(DefinitionDifferences {
             same: diff.same,
             fields: describe_fields(diff.fields),
@@ -121,8 +121,15 @@ pub(crate) async fn compare_workflows(
     compile_to_json(compare).await
 }
 
+/// A side that was compiled.
+struct CompiledSide {
+    plan: Plan,
+    /// Whether agents may call it, if its format has a switch for that.
+    is_active: Option<bool>,
+}
+
 impl DiffSide {
-    fn compile_side(self, catalog: &Catalog, user: &str, stop: &StopFlag) -> Result<Plan, Problem> {
+    fn compile_side(self, catalog: &Catalog, user: &str, stop: &StopFlag) -> Result<CompiledSide, Problem> {
         let name = self.describe_name();
         let opened = match (self.workflow, self.version, self.source) {
             (None, None, Some(source)) => source.open()?,
@@ -141,10 +148,10 @@ impl DiffSide {
                 return Err(Problem::new(Code::RequestInvalid, message));
             }
         };
-        let compiled = opened.compile(catalog, user, stop)?.source.compiled;
-        compiled
-            .plan
-            .ok_or_else(|| Problem::new(Code::StepRefused, format!("{name} has errors, so it cannot be compared")))
+        let source = opened.compile(catalog, user, stop)?.source;
+        let refused = || Problem::new(Code::StepRefused, format!("{name} has errors, so it cannot be compared"));
+        let plan = source.compiled.plan.clone().ok_or_else(refused)?;
+        Ok(CompiledSide { is_active: find_active(plan.format, source.bytes()), plan })
     }
 
     fn describe_name(&self) -> String {
