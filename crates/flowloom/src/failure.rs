@@ -13,6 +13,7 @@ use flowloom_app::schedule_error::ScheduleError;
 use flowloom_app::times::InvalidTime;
 use flowloom_app::workflow_tests::file::TestFileError;
 use flowloom_core::code::Code;
+use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::error::StepFailure;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
@@ -114,6 +115,14 @@ impl CommandError {
             left: Some(LeftRun { run, status: Status::Running }),
             ..CommandError::new(Code::Interrupted, message)
         }
+    }
+
+    /// Adds the name that was probably meant, if no object has the given one.
+    pub(crate) fn suggest_known_name<N: AsRef<str>>(mut self, given: &str, known: &[N]) -> CommandError {
+        let is_known = known.iter().any(|name| name.as_ref() == given);
+        let meant = find_similar_name(given, known.iter().map(AsRef::as_ref)).filter(|_| !is_known);
+        self.message.extend(meant.map(|meant| format!("; did you mean {meant}?")));
+        self
     }
 
     /// A usage error, with exit code 2.

@@ -34,7 +34,9 @@ pub(crate) fn read_inputs(
             Ok(Value::Map(map)) => (*map).clone(),
             Ok(value) if is_whole && values.is_empty() => return Ok(value),
             Err(_) if is_whole && text.trim().is_empty() && values.is_empty() => return Ok(plan.inputs.none_given()),
-            Err(_) if is_whole && values.is_empty() => return Ok(text.trim_end_matches('\n').into()),
+            Err(_) if is_whole && values.is_empty() && !is_json_file(file) => {
+                return Ok(text.trim_end_matches('\n').into());
+            }
             Ok(other) => {
                 return Err(CommandError::usage(format!("the input must be a JSON object, not {}", other.kind_name())));
             }
@@ -147,6 +149,11 @@ fn parse_input<'a>(config: &Config, plan: &Plan, text: &'a str) -> Result<(&'a s
         None => value,
     };
     Ok((name, value))
+}
+
+/// Whether the input is in a file that says that it is JSON.
+fn is_json_file(file: Option<&Path>) -> bool {
+    file.and_then(Path::extension).is_some_and(|extension| extension.eq_ignore_ascii_case("json"))
 }
 
 /// Reads the file of `--input`.

@@ -174,6 +174,10 @@ fn blocks_leave_as_files_and_come_back() {
     let listed = place.run(&["blocks", "list"]);
     let lines = String::from_utf8_lossy(&listed.stdout).into_owned();
     assert!(lines.contains("stored    one ") && lines.contains("built in  for_each "), "{lines}");
+    for command in ["show", "remove"] {
+        let misspelt = stderr_text(&place.run(&["blocks", command, "filtr"]));
+        assert!(misspelt.contains("there is no block filtr; did you mean filter?"), "{misspelt}");
+    }
     assert_eq!(exit_code(&place.run(&["blocks", "remove", "one"])), 0);
     assert_eq!(exit_code(&place.run(&["blocks", "show", "one"])), 2);
 }

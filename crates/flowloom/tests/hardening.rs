@@ -78,6 +78,15 @@ fn a_data_folder_that_others_can_read_is_refused() {
 }
 
 #[test]
+fn a_data_folder_that_cannot_be_created_is_reported() {
+    let place = Workspace::with_hello("");
+    let doctor = place.run(&["doctor", "--data-dir", "flowloom.toml/data"]);
+    let report = String::from_utf8_lossy(&doctor.stdout).replace("\n ", "");
+    assert_eq!(exit_code(&doctor), 1, "{report}");
+    assert!(report.contains("flowloom.toml is not a folder"), "{report}");
+}
+
+#[test]
 fn a_corrected_definition_keeps_its_mode() {
     let place = Workspace::new("");
     let file = place.write(

@@ -16,7 +16,9 @@ fn empty_texts_are_values_where_they_are_written() {
     place.write("steps.json", &json!({"name": "W", "description": "d", "steps": [step]}).to_string());
     let action = "<GenText as=\"a\" model=\"scripted:echo\" />";
     place.write("text.mdx", &format!("---\ninput:\n  name: {{type: text}}\n---\n\nHi {{name}}!\n\n{action}\n"));
-    for (file, text) in [("whole.json", "\"\""), ("named.json", r#"{"name": ""}"#), ("nothing.json", "\n")] {
+    for (file, text) in
+        [("whole.json", "\"\""), ("named.json", r#"{"name": ""}"#), ("nothing.json", "\n"), ("cut.json", "{\"a\": ")]
+    {
         place.write(file, text);
     }
     let cases: [(&[&str], Option<&str>); 7] = [
@@ -34,6 +36,8 @@ fn empty_texts_are_values_where_they_are_written() {
         assert_eq!(exit_code(&output), if answer.is_some() { 0 } else { 2 }, "{arguments:?}: {}", stderr_text(&output));
         assert!(printed.contains(answer.unwrap_or_default()), "{arguments:?}: {printed}");
     }
+    let cut = place.run(&["run", "steps.json", "--input", "cut.json"]);
+    assert!(exit_code(&cut) == 2 && stderr_text(&cut).contains("the input is not JSON"), "{}", stderr_text(&cut));
 }
 
 /// A flow ignores such inputs, as AnythingLLM does.

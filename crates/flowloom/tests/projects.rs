@@ -140,12 +140,14 @@ fn an_env_file_sets_what_the_environment_does_not() {
         let report: Value =
             serde_json::from_str(&String::from_utf8_lossy(&command.output().expect("it runs").stdout)).expect("JSON");
         let row = report.as_array().expect("rows").iter().find(|row| row["name"] == "default model").cloned();
-        row.expect("the row")["value"].as_str().map(str::to_owned)
+        let row = row.expect("the row");
+        (row["ok"].as_bool(), row["value"].as_str().unwrap_or_default().to_owned())
     };
     let mut command = build_project_command(&place, "a/flows", &["doctor", "--json"]);
-    assert_eq!(model(&mut command).as_deref(), Some("scripted:from-env-file.json"));
+    let (is_fine, value) = model(&mut command);
+    assert!(value.starts_with("scripted:from-env-file.json the script") && is_fine == Some(false), "{value}");
     command.env("FLOWLOOM_DEFAULT_MODEL", "scripted:echo");
-    assert_eq!(model(&mut command).as_deref(), Some("scripted:echo"));
+    assert_eq!(model(&mut command), (Some(true), "scripted:echo".to_owned()));
     for (text, line) in
         [("A=b\n\nno assignment here\n", 3), ("A=b\nKEY=sk-live-123 456\n", 2), ("KEY=\"sk-live-123\nA=b\n", 1)]
     {

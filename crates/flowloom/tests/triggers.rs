@@ -66,6 +66,8 @@ fn a_paused_schedule_starts_nothing() {
     assert_eq!(exit_code(&added), 0, "{}", stderr_text(&added));
     let (_, paused) = place.run_json(&["schedule", "pause", "often"]);
     assert_eq!(paused[0]["paused"], true, "{paused}");
+    let misspelt = stderr_text(&place.run(&["schedule", "pause", "oftn"]));
+    assert!(misspelt.contains("there is no schedule oftn; did you mean often?"), "{misspelt}");
     let server = RunningServer::start(&place, &[]);
     world.wait_for_requests("/other", 3);
     assert_eq!(world.request_count("/called"), 0);

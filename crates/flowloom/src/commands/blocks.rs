@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use flowloom_app::blocks::{BlockError, BlockMatch, id_of};
 use flowloom_app::definitions::reader::read_bounded_text;
 use flowloom_app::engines::App;
-use flowloom_app::error::AppError;
 use flowloom_app::project_files;
 use flowloom_app::runs::summary;
 use flowloom_core::code::Code;
@@ -34,7 +33,9 @@ pub(crate) async fn manage_blocks(global: &Global, user: &str, command: BlocksCo
         }
         BlocksCommand::Import { paths } => import_blocks(global, &app, user, &paths).await,
         BlocksCommand::Remove { id } => {
-            app.blocks.remove_block(user, &id, DefinitionCondition::default(), &Actor::command_line()).await?;
+            let (condition, actor) = (DefinitionCondition::default(), Actor::command_line());
+            let removed = app.blocks.remove_block(user, &id, condition, &actor).await;
+            removed.map_err(|error| suggest_block(&app, user, &id, error))?;
             super::results::print_result(global, json!({"removed": id}), &format!("removed {id}"));
             Ok(0)
         }
@@ -56,14 +57,21 @@ fn list_blocks(global: &Global, app: &App, user: &str) -> CommandResult {
     Ok(0)
 }
 
-fn find_block(app: &App, user: &str, id: &str) -> Result<Value, AppError> {
-    app.blocks.find_block(user, id)?.ok_or_else(|| BlockError::NotFound(id.to_owned()).into())
+fn find_block(app: &App, user: &str, id: &str) -> Result<Value, CommandError> {
+    let found = app.blocks.find_block(user, id)?;
+    found.ok_or_else(|| suggest_block(app, user, id, BlockError::NotFound(id.to_owned())))
+}
+
+fn suggest_block(app: &App, user: &str, id: &str, error: impl Into<CommandError>) -> CommandError {
+    let known = app.blocks.list_blocks(user).unwrap_or_default();
+    let ids: Vec<&str> = known.iter().map(id_of).collect();
+    error.into().suggest_known_name(id, &ids)
 }
 
 /// The blocks with these ids; all stored ones if there are none.
-fn list_exported(app: &App, user: &str, ids: &[String]) -> Result<Vec<Value>, AppError> {
+fn list_exported(app: &App, user: &str, ids: &[String]) -> Result<Vec<Value>, CommandError> {
     match ids {
-        [] => app.blocks.list_stored(user),
+        [] => Ok(app.blocks.list_stored(user)?),
         ids => ids.iter().map(|id| find_block(app, user, id)).collect(),
     }
 }

@@ -102,23 +102,26 @@ pub(crate) async fn manage_schedules(global: &Global, command: ScheduleCommand) 
             print_schedules(global, rows);
         }
         ScheduleCommand::Pause { id, user } => {
-            print_schedules(
-                global,
-                vec![schedules::pause_schedule(&app.store, &user, &id, &Actor::command_line()).await?],
-            );
+            let paused = schedules::pause_schedule(&app.store, &user, &id, &Actor::command_line()).await;
+            print_schedules(global, vec![paused.map_err(|error| suggest_schedule(&app, &user, &id, error))?]);
         }
         ScheduleCommand::Resume { id, user } => {
-            print_schedules(
-                global,
-                vec![schedules::resume_schedule(&app.store, &user, &id, &Actor::command_line()).await?],
-            );
+            let resumed = schedules::resume_schedule(&app.store, &user, &id, &Actor::command_line()).await;
+            print_schedules(global, vec![resumed.map_err(|error| suggest_schedule(&app, &user, &id, error))?]);
         }
         ScheduleCommand::Remove { id, user } => {
-            app.store.delete_schedule(&user, &id, &Actor::command_line()).await?;
+            let deleted = app.store.delete_schedule(&user, &id, &Actor::command_line()).await;
+            deleted.map_err(|error| suggest_schedule(&app, &user, &id, error))?;
             print_removal(global, &id);
         }
     }
     Ok(0)
+}
+
+fn suggest_schedule(app: &App, user: &str, id: &str, error: impl Into<CommandError>) -> CommandError {
+    let known = app.store.list_schedules(Some(user)).unwrap_or_default();
+    let ids: Vec<String> = known.into_iter().map(|row| row.id).collect();
+    error.into().suggest_known_name(id, &ids)
 }
 
 fn print_removal(global: &Global, id: &str) {
@@ -166,7 +169,12 @@ pub(crate) async fn manage_hooks(global: &Global, command: HooksCommand) -> Comm
             list_hooks(global, rows);
         }
         HooksCommand::Remove { id, user } => {
-            app.store.delete_hook(&user, &id, &Actor::command_line()).await?;
+            let deleted = app.store.delete_hook(&user, &id, &Actor::command_line()).await;
+            deleted.map_err(|error| {
+                let known = app.store.list_hooks(Some(&user)).unwrap_or_default();
+                let ids: Vec<String> = known.into_iter().map(|row| row.id).collect();
+                CommandError::from(error).suggest_known_name(&id, &ids)
+            })?;
             print_removal(global, &id);
         }
     }

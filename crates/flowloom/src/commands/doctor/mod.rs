@@ -2,6 +2,8 @@
 
 mod stored_data;
 
+use std::path::Path;
+
 use flowloom_app::config::{Config, find_shared_data_folder};
 use flowloom_app::definitions::function_files::list_unreadable_functions;
 use flowloom_app::models::ModelList;
@@ -12,6 +14,7 @@ use flowloom_models_local::check_processor;
 use flowloom_runtime::effects::Model as _;
 use flowloom_sandbox::Protection;
 use flowloom_store::{DATABASE_FILE, Store};
+use rustix::fs::{Access, access};
 
 use crate::cli::Global;
 use crate::commands::results::print_json;
@@ -108,14 +111,13 @@ fn passed_check(name: &str, value: impl Into<String>, origin: &str) -> DoctorChe
 
 fn check_settings(config: &Config) -> Vec<DoctorCheck> {
     let file = config.file.as_ref().map_or_else(|| "none".to_owned(), |file| file.display().to_string());
-    let model = config.default_model.value.clone().unwrap_or_else(|| describe_default_model(config));
     let mut rows = vec![
         passed_check("version", env!("CARGO_PKG_VERSION"), ""),
         passed_check("configuration", file, ""),
         passed_check("project", describe_project(config), config.project.reason.describe()),
         check_data_folder(config),
         passed_check("durability", format!("{:?}", config.durability.value).to_lowercase(), &config.durability.origin),
-        passed_check("default model", model, &config.default_model.origin),
+        check_default_model(config),
         check_egress(config),
         passed_check("files.root", join_items(config.files_root.iter().map(|root| root.display().to_string())), ""),
         passed_check("functions", join_items(config.functions.keys()), ""),
@@ -135,9 +137,17 @@ fn check_env_file(config: &Config) -> Option<DoctorCheck> {
     (!ignored.is_empty()).then(|| passed_check(".env", value, ""))
 }
 
-/// The model that counts as the default if none is configured.
-fn describe_default_model(config: &Config) -> String {
-    wiring::build_default_models(config).resolve(None).unwrap_or_else(|_| "none".to_owned())
+/// Reports the default model, and why steps cannot use the configured one.
+fn check_default_model(config: &Config) -> DoctorCheck {
+    let configured = &config.default_model;
+    let report = |value: String| passed_check("default model", value, &configured.origin);
+    match (&configured.value, wiring::build_default_models(config).resolve(None)) {
+        (Some(named), Err(failure)) => {
+            DoctorCheck { is_fine: false, ..report(format!("{named}\n{}", failure.message)) }
+        }
+        (Some(named), Ok(_)) => report(named.clone()),
+        (None, used) => report(used.unwrap_or_else(|_| "none".to_owned())),
+    }
 }
 
 fn check_egress(config: &Config) -> DoctorCheck {
@@ -174,13 +184,29 @@ fn check_earlier_data(config: &Config) -> Option<DoctorCheck> {
     Some(passed_check("earlier data", value, ""))
 }
 
-/// Reports the data folder, and whether other users can read it.
+/// Reports the data folder, whether other users can read it, and why it cannot be created.
 fn check_data_folder(config: &Config) -> DoctorCheck {
     let folder = &config.data_dir;
-    match flowloom_store::check_private(&folder.value) {
-        Err(error) => DoctorCheck { is_fine: false, ..passed_check("data folder", error.to_string(), &folder.origin) },
+    let checked = flowloom_store::check_private(&folder.value).map_err(|error| error.to_string());
+    match checked.and_then(|()| check_creatable(&folder.value)) {
+        Err(problem) => DoctorCheck { is_fine: false, ..passed_check("data folder", problem, &folder.origin) },
         Ok(()) => passed_check("data folder", folder.value.display().to_string(), &folder.origin),
     }
+}
+
+/// Checks that a folder exists, or that the one it would be created in is a folder that this user can write to.
+fn check_creatable(folder: &Path) -> Result<(), String> {
+    let existing = folder.ancestors().find(|ancestor| ancestor.exists()).filter(|found| !found.as_os_str().is_empty());
+    let existing = existing.unwrap_or(Path::new("."));
+    let problem = match access(existing, Access::WRITE_OK | Access::EXEC_OK) {
+        _ if !existing.is_dir() => format!("{} is not a folder", existing.display()),
+        Err(error) => format!("{}: {error}", existing.display()),
+        Ok(()) => return Ok(()),
+    };
+    Err(match existing == folder {
+        true => problem,
+        false => format!("{} cannot be created: {problem}", folder.display()),
+    })
 }
 
 fn join_items(items: impl IntoIterator<Item = impl ToString>) -> String {
