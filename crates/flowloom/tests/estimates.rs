@@ -179,6 +179,22 @@ fn what_only_a_budget_ends_is_a_warning() {
     assert!(found.contains("FL0125") && found.contains("an answer may request any number"), "{found}");
 }
 
+#[test]
+fn a_known_input_or_constant_bounds_a_loop() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    let calls = |until: &str, arguments: &[&str]| {
+        let text = format!(
+            "---\ninput:\n  n: {{type: text, format: number}}\ndata:\n  most: 7\n---\n\n<Loop as=\"l\" until={{{until}}}>\n  \
+             Say it\n\n  <GenText as=\"b\" model=\"\" />\n</Loop>\n"
+        );
+        plan_definition(&place, "loop.mdx", &text, arguments)["models"][0]["calls"].clone()
+    };
+    assert_eq!(calls("$.index >= n", &["-i", "n=3"]), 3);
+    assert_eq!(calls("$.index >= n", &[]), 1000);
+    assert_eq!(calls("$.index >= n || $.index > most", &[]), 8);
+    assert_eq!(calls("$.index >= n || $.index > most", &["-i", "n=2"]), 2);
+}
+
 /// A workspace with an agent that may call its tool `greet` three times, and a flow of that name.
 fn place_with_agent(steps: &serde_json::Value) -> Workspace {
     let place = Workspace::new("default_model = \"scripted:answers.json\"\n");

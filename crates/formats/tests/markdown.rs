@@ -222,12 +222,13 @@ fn an_action_of_a_block_may_have_the_name_of_the_block() {
 #[test]
 fn a_condition_about_the_index_bounds_a_loop() {
     let most = |until: &str| {
-        let text =
-            format!("<Loop as=\"x\" until={{{until}}} max={{50}}>\n\n<GenText as=\"y\" model=\"m:x\" />\n\n</Loop>\n");
+        let text = format!(
+            "---\ninput: {{n: {{type: text, format: number}}, o: {{type: text, format: number}}}}\n---\n\n<Loop as=\"x\" until={{{until}}} max={{50}}>\n\n<GenText as=\"y\" model=\"m:x\" />\n\n</Loop>\n"
+        );
         let mut found = None;
         compile_plan(&text).root.visit(&mut |step: &Step| {
             if let StepKind::Composite(Composite::Loop(looped)) = &step.kind {
-                found = Some(looped.most_iterations());
+                found = Some(looped.most_iterations(|name| (name == "n").then_some(4)));
             }
         });
         found.expect("a loop")
@@ -242,11 +243,16 @@ fn a_condition_about_the_index_bounds_a_loop() {
         ("$.last?.y.includes('done') || $.index >= 2", 2),
         ("$.index >= 70", 50),
         ("$.index >= 0", 0),
+        ("$.index >= n", 4),
+        ("n < $x.index || $.index === 9", 5),
+        ("$.last?.y === 'done' || $.index == n", 4),
         // Nothing is known.
         ("$.index >= 3 && $.last.y === 'done'", 50),
         ("$.index === -1", 50),
         ("$.index === 1.5", 50),
         ("$.index <= 3", 50),
+        ("$.index >= o", 50),
+        ("$.index >= n + 1", 50),
         ("$.last?.y === 3", 50),
     ] {
         assert_eq!(most(until), iterations, "{until}");

@@ -82,7 +82,7 @@ fn loop_step(body: Step, exhausted: Exhausted) -> Step {
         until: None,
         test: LoopTest::After,
         max: 3,
-        last_index: None,
+        index_limits: Vec::new(),
         exhausted,
         counter: None,
         helper: None,

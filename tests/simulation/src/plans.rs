@@ -123,7 +123,7 @@ impl PlanBuilder<'_> {
             until: None,
             test: LoopTest::After,
             max: 2,
-            last_index: None,
+            index_limits: Vec::new(),
             exhausted: Exhausted::Succeed,
             counter: None,
             helper: None,

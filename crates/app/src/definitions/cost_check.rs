@@ -44,9 +44,10 @@ impl LoadedDefinition {
         let mut warnings: Vec<Diagnostic> = worst.unbounded.iter().filter(|open| open.needs_budget).map(warn).collect();
         plan.root.visit(&mut |step| {
             if let StepKind::Composite(Composite::Loop(looped)) = &step.kind
-                && (MANY_ITERATIONS..config.limits.iterations).contains(&looped.most_iterations())
+                && let iterations = looped.most_iterations(|_| None)
+                && (MANY_ITERATIONS..config.limits.iterations).contains(&iterations)
             {
-                let message = format!("the loop may run {} times, and it calls models", looped.most_iterations());
+                let message = format!("the loop may run {iterations} times, and it calls models");
                 let warning = Diagnostic::new_warning(Code::CostUnbounded, &file, step.span, message);
                 warnings.push(warning.with_help("set a smaller maximum; `flowloom plan` shows the worst case"));
             }

@@ -21,6 +21,8 @@ pub(super) struct Sizes {
     variables: HashMap<Arc<str>, Count>,
     /// Texts of inputs that no step has replaced.
     texts: HashMap<Arc<str>, Arc<str>>,
+    /// Whole numbers that variables have from the start, and that no step has replaced.
+    numbers: HashMap<Arc<str>, i64>,
     /// The largest value that a step can give to a variable whose name is computed: it can be any of them.
     any: Option<Count>,
 }
@@ -38,15 +40,25 @@ impl Sizes {
             Inputs::Named { declared, defaults, .. } => {
                 for (name, value) in defaults {
                     sizes.variables.insert(name.clone(), measure_value(value));
+                    // An input may replace it.
+                    if inputs.is_some() || !declared.iter().any(|input| *input.name == **name) {
+                        sizes.know_number(name, value);
+                    }
                 }
                 for input in declared.iter().filter(|input| inputs.is_some() && !input.required) {
                     match &input.default {
-                        Some(default) => sizes.know(&input.name.as_str().into(), default),
+                        Some(default) => sizes.know(&input.name.as_str().into(), &input.kind.read(default)),
                         None => drop(sizes.variables.insert(input.name.as_str().into(), Count::from(9))),
                     }
                 }
                 for (name, value) in inputs.and_then(Value::as_map).into_iter().flatten() {
                     sizes.know(name, value);
+                }
+                // As the run reads them: a text can become a number.
+                for input in declared {
+                    if let Some(value) = inputs.and_then(|inputs| inputs.get(&input.name)) {
+                        sizes.know(&input.name.as_str().into(), &input.kind.read(value));
+                    }
                 }
             }
         }
@@ -56,10 +68,23 @@ impl Sizes {
     /// Notes the value of an input.
     fn know(&mut self, name: &Arc<str>, value: &Value) {
         self.variables.insert(name.clone(), measure_value(value));
+        self.know_number(name, value);
         match value {
             Value::String(text) => drop(self.texts.insert(name.clone(), text.as_ref().into())),
             _ => drop(self.texts.remove(name)),
         }
+    }
+
+    fn know_number(&mut self, name: &Arc<str>, value: &Value) {
+        match value.as_i64() {
+            Some(number) => drop(self.numbers.insert(name.clone(), number)),
+            None => drop(self.numbers.remove(name)),
+        }
+    }
+
+    /// The whole number that a variable has from the start, and that no step has replaced.
+    pub(super) fn find_number(&self, name: &str) -> Option<i64> {
+        self.numbers.get(name).copied()
     }
 
     /// The text of an input that no step has replaced.
@@ -76,10 +101,12 @@ impl Sizes {
     pub(super) fn write(&mut self, name: &Template, size: Count) {
         let Some(name) = name.as_literal() else {
             self.texts.clear();
+            self.numbers.clear();
             self.any = Some(self.any.map_or(size, |known| known.max(size)));
             return;
         };
         self.texts.remove(name);
+        self.numbers.remove(name);
         let known = self.variables.entry(name.into()).or_insert(size);
         *known = known.max(size);
     }

@@ -347,7 +347,7 @@ impl Walk<'_> {
         // An iteration may use what the one before it has written.
         self.note_writes(&looped.body);
         let body = self.bound_step(&looped.body, place);
-        let times = match looped.most_iterations() {
+        let times = match looped.most_iterations(|name| self.sizes.find_number(name)) {
             max if max >= self.limits.iterations => {
                 self.report_endless(step, place, "everything: the loop has no bound");
                 Count::UNBOUNDED

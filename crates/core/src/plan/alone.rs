@@ -145,7 +145,7 @@ fn keep_within(composite: &Composite, place: &Path, wanted: &Path) -> Result<Com
             until: None,
             test: LoopTest::After,
             max: 1,
-            last_index: None,
+            index_limits: Vec::new(),
             exhausted: Exhausted::Succeed,
             scripts: Vec::new(),
             ..looped.clone()

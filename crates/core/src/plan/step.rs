@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::agent::{Agent, CallTools, Turn};
 use super::env::LoopHelper;
 use super::format::Format;
+use super::index_limit::IndexLimit;
 use super::input::Inputs;
 use super::leaf::Leaf;
 use crate::chat::{Content, Role};
@@ -399,8 +400,8 @@ pub struct Loop {
     pub test: LoopTest,
     /// Maximum number of iterations.
     pub max: u64,
-    /// The iteration, counted from 0, before which `until` certainly ends the loop; `None` if its text does not say it.
-    pub last_index: Option<u64>,
+    /// The comparisons of the number of the iteration in `until`, each of which ends the loop.
+    pub index_limits: Vec<IndexLimit>,
     /// Whether reaching `max` is an error.
     pub exhausted: Exhausted,
     /// Name of the variable that holds the iteration number in the body, from 0.
@@ -415,8 +416,10 @@ pub struct Loop {
 
 impl Loop {
     /// The number of iterations that the loop does not exceed: its maximum, or fewer if its condition implies it.
-    pub fn most_iterations(&self) -> u64 {
-        self.last_index.map_or(self.max, |last| last.min(self.max))
+    /// `read_number` returns the number that a variable is known to have.
+    pub fn most_iterations(&self, read_number: impl Fn(&str) -> Option<i64>) -> u64 {
+        let last = self.index_limits.iter().filter_map(|limit| limit.find_last_index(&read_number));
+        last.fold(self.max, u64::min)
     }
 }
 

@@ -19,7 +19,7 @@ use super::MarkdownCompiler;
 use super::actions::{Action, ActionValue, to_kebab_case};
 use super::expression::{CompiledExpression, Paragraph, to_template};
 use super::history::reads_history;
-use super::last_index::find_last_index;
+use super::index_limits::find_index_limits;
 use super::nodes::{node_range, read_element};
 use super::parse::TextPiece;
 use super::provide::ProvidedValues;
@@ -248,9 +248,14 @@ impl MarkdownCompiler<'_> {
                 Some("write until={$.index === 3}, or another condition that becomes true".into());
         }
         let until = action.get("until").and_then(|_| self.read_condition(action, "until", &own, text));
-        let last_index = match action.get("until").map(|attribute| &attribute.value) {
-            Some(ActionValue::Expression(condition)) if until.is_some() => find_last_index(condition.text, name),
-            _ => None,
+        let index_limits = match action.get("until").map(|attribute| &attribute.value) {
+            Some(ActionValue::Expression(condition)) if until.is_some() => {
+                // A block inside of others has variables of its own, so their names say nothing.
+                let is_variable =
+                    |name: &str| names.is_root() && matches!(names.find_meaning(name), Some(Meaning::Variable));
+                find_index_limits(condition.text, name, is_variable)
+            }
+            _ => Vec::new(),
         };
         let max = self.read_max(action, &own, text);
         let provided = self.read_provide(action, &own, text);
@@ -279,7 +284,7 @@ impl MarkdownCompiler<'_> {
             until: Some(until),
             test: LoopTest::Before,
             max: max?,
-            last_index,
+            index_limits,
             exhausted: Exhausted::Fail,
             counter: None,
             helper: Some(helper),

@@ -1,6 +1,7 @@
 //! The iteration before which a loop certainly ends, according to its condition: `$.index >= 3`, alone or as one side
 //! of `||`.
 
+use flowloom_core::plan::{IndexLimit, IndexTest, LimitSource};
 use flowloom_core::value::{Number, Value};
 use oxc_allocator::Allocator;
 use oxc_ast::ast::{BinaryOperator, Expression, LogicalOperator};
@@ -10,35 +11,48 @@ use oxc_span::SourceType;
 /// The field of the helper of a loop that has the number of the iteration, from 0.
 const INDEX_FIELD: &str = "index";
 
-/// The number of the first iteration for which a condition is certainly true; `None` if the condition does not say it. `name` is
-/// that of the loop.
-pub(super) fn find_last_index(condition: &str, name: &str) -> Option<u64> {
+/// The comparisons of the number of the iteration that make a condition true. `name` is that of the loop. `is_variable` says
+/// which names are variables of the run.
+pub(super) fn find_index_limits(condition: &str, name: &str, is_variable: impl Fn(&str) -> bool) -> Vec<IndexLimit> {
     let allocator = Allocator::default();
     let options = ParseOptions { preserve_parens: false, ..ParseOptions::default() };
     let parser = Parser::new(&allocator, condition, SourceType::mjs().with_jsx(true)).with_options(options);
-    let expression = parser.parse_expression().ok()?;
-    find_in(&expression, name)
-}
-
-/// A chain of `||` is as deep as it is long, so it is not searched recursively.
-fn find_in(mut condition: &Expression<'_>, name: &str) -> Option<u64> {
-    let mut first = None;
+    let Ok(expression) = parser.parse_expression() else { return Vec::new() };
+    let mut limits = Vec::new();
+    // A chain of `||` is as deep as it is long, so it is not searched recursively.
+    let mut condition = &expression;
     while let Expression::LogicalExpression(logical) = condition
         && logical.operator == LogicalOperator::Or
     {
-        first = [first, find_in_comparison(&logical.right, name)].into_iter().flatten().min();
+        limits.extend(read_comparison(&logical.right, name, &is_variable));
         condition = &logical.left;
     }
-    [first, find_in_comparison(condition, name)].into_iter().flatten().min()
+    limits.extend(read_comparison(condition, name, &is_variable));
+    limits
 }
 
-fn find_in_comparison(condition: &Expression<'_>, name: &str) -> Option<u64> {
+fn read_comparison(condition: &Expression<'_>, name: &str, is_variable: &impl Fn(&str) -> bool) -> Option<IndexLimit> {
     let Expression::BinaryExpression(binary) = condition else { return None };
-    if is_index(&binary.left, name) {
-        return first_index(binary.operator, read_integer(&binary.right)?);
+    let (operator, limit) = match is_index(&binary.left, name) {
+        true => (binary.operator, &binary.right),
+        false if is_index(&binary.right, name) => (mirror_operator(binary.operator), &binary.left),
+        false => return None,
+    };
+    Some(IndexLimit { test: find_test(operator)?, limit: read_limit(limit, is_variable)? })
+}
+
+fn read_limit(limit: &Expression<'_>, is_variable: &impl Fn(&str) -> bool) -> Option<LimitSource> {
+    match limit {
+        Expression::NumericLiteral(literal) => {
+            let value = Value::Number(Number::from_f64(literal.value)?);
+            value.as_i64().map(LimitSource::Number)
+        }
+        Expression::Identifier(variable) => {
+            let name = variable.name.as_str();
+            is_variable(name).then(|| LimitSource::Variable(name.into()))
+        }
+        _ => None,
     }
-    let limit = read_integer(&binary.left).filter(|_| is_index(&binary.right, name))?;
-    first_index(mirror_operator(binary.operator), limit)
 }
 
 /// Whether an expression is the number of the iteration: `$.index`, or `$NAME.index`.
@@ -49,19 +63,11 @@ fn is_index(expression: &Expression<'_>, name: &str) -> bool {
     member.property.name == INDEX_FIELD && (object == "$" || object.strip_prefix('$') == Some(name))
 }
 
-/// The value of a literal that is a whole number.
-fn read_integer(expression: &Expression<'_>) -> Option<i64> {
-    let Expression::NumericLiteral(literal) = expression else { return None };
-    Value::Number(Number::from_f64(literal.value)?).as_i64()
-}
-
-/// The first index for which `index OPERATOR limit` is true.
-fn first_index(operator: BinaryOperator, limit: i64) -> Option<u64> {
+fn find_test(operator: BinaryOperator) -> Option<IndexTest> {
     match operator {
-        BinaryOperator::GreaterEqualThan => Some(u64::try_from(limit).unwrap_or(0)),
-        BinaryOperator::GreaterThan => Some(u64::try_from(limit.checked_add(1)?).unwrap_or(0)),
-        // A negative number is never reached.
-        BinaryOperator::Equality | BinaryOperator::StrictEquality => u64::try_from(limit).ok(),
+        BinaryOperator::GreaterEqualThan => Some(IndexTest::AtLeast),
+        BinaryOperator::GreaterThan => Some(IndexTest::Above),
+        BinaryOperator::Equality | BinaryOperator::StrictEquality => Some(IndexTest::Equal),
         _ => None,
     }
 }

@@ -436,7 +436,7 @@ impl StepsCompiler<'_> {
             until: until.map(|until| Expr::Contains(Box::new(Expr::Output), until.to_owned())),
             test: LoopTest::After,
             max: max.filter(|max| *max > 0).unwrap_or(DEFAULT_ITERATIONS),
-            last_index: None,
+            index_limits: Vec::new(),
             exhausted: Exhausted::Succeed,
             counter: Some("iteration".into()),
             output: LoopOutput::Last,
