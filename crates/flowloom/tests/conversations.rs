@@ -121,6 +121,10 @@ fn a_chat_continues_where_it_ended() {
     assert_eq!(talk("hello\nagain\n/exit\nnever\n", &[]).0, "Yes?\nYes?\n");
     assert!(talk("more\n", &[]).1.contains("continuing with 4 messages"));
     assert!(!talk("fresh\n", &["--new"]).1.contains("continuing"));
+    let (lines, _) = talk("one\ntwo\n", &["--json"]);
+    let answers: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("a line is a value")).collect();
+    assert_eq!(answers.iter().map(|answer| &answer["output"]).collect::<Vec<_>>(), ["Yes?", "Yes?"]);
 }
 
 /// Writes a graph whose agent has a tool without an executor.

@@ -11,6 +11,7 @@ export const create = {
   ],
   start: "Create",
   question: "One question first",
+  openQuestion: "What should it work on, and what should come out in the end?",
   questionOf: (number: number) => `Question ${number} of at most 3`,
   answer: "Answer",
   next: "Continue",

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use flowloom_author::clarify::{Clarification, Conversation, clarify_goal};
+use flowloom_author::clarify::{Conversation, clarify_goal};
 use flowloom_author::{PlannerSettings, Stage};
 use flowloom_core::effect::{CallRequest, Payload};
 use flowloom_core::error::StepFailure;
@@ -26,9 +26,6 @@ pub(super) const FIND_FUNCTION: &str = "author::find";
 pub(super) const TRIAL_FUNCTION: &str = "author::attempt";
 /// Executes a dry run of a pipeline; called as a child step of `author::wire`.
 pub(super) const DRY_RUN_FUNCTION: &str = "author::rehearse";
-
-/// The question asked if the model wants clarification but does not name a question.
-const DEFAULT_QUESTION: &str = "What should it work on, and what should come out in the end?";
 
 /// The operation that an authoring function performs.
 #[derive(Clone, Copy)]
@@ -129,10 +126,7 @@ async fn run_clarify(
 ) -> Result<Value, StepFailure> {
     let ClarifyRequest { conversation, how } =
         parse_as(&function_input(payload), "{\"message\": \"…\", \"history\": […]}")?;
-    let clarified = clarify_goal(&RecordedEnv::new(author, &how, context, below), &conversation).await?;
-    let asks_nothing = !clarified.ready && clarified.question.is_none();
-    let question = if asks_nothing { Some(DEFAULT_QUESTION.to_owned()) } else { clarified.question };
-    to_value(&Clarification { question, ..clarified })
+    to_value(&clarify_goal(&RecordedEnv::new(author, &how, context, below), &conversation).await?)
 }
 
 /// Runs one stage.

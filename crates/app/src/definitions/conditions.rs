@@ -12,13 +12,14 @@ pub fn render_condition(condition: &Expr) -> String {
         Expr::Constant(value) => render::to_json(value),
         Expr::Ref(reference) => reference.source.to_string(),
         Expr::Output => "output".to_owned(),
+        Expr::Text(inner) => render_condition(inner),
         Expr::Field(inner, field) => match &**inner {
             Expr::Output => field.to_string(),
             inner => format!("{}.{field}", render_condition(inner)),
         },
         // By default, the output of the step before is searched.
         Expr::Contains(inner, needle) => match &**inner {
-            Expr::Output => format!("it contains {needle:?}"),
+            Expr::Text(inner) if **inner == Expr::Output => format!("it contains {needle:?}"),
             Expr::Ref(reference) if &*reference.name == "input" => format!("it contains {needle:?}"),
             inner => format!("{} contains {needle:?}", render_condition(inner)),
         },

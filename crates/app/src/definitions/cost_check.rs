@@ -4,7 +4,9 @@
 use flowloom_core::bound::{Count, Latencies, Unbounded, WorstCase, bound_plan};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Diagnostic;
-use flowloom_core::plan::{Composite, StepKind};
+use flowloom_core::expr::Expr;
+use flowloom_core::expr::js::Js;
+use flowloom_core::plan::{BlockCode, Composite, Leaf, Step, StepKind};
 use flowloom_models::Models;
 
 use super::source::LoadedDefinition;
@@ -44,6 +46,8 @@ impl LoadedDefinition {
         let mut warnings: Vec<Diagnostic> = worst.unbounded.iter().filter(|open| open.needs_budget).map(warn).collect();
         plan.root.visit(&mut |step| {
             if let StepKind::Composite(Composite::Loop(looped)) = &step.kind
+                && calls_models(&looped.body)
+                && looped.until.as_ref().is_none_or(|until| !is_always_true(until))
                 && let iterations = looped.most_iterations(|_| None)
                 && (MANY_ITERATIONS..config.limits.iterations).contains(&iterations)
             {
@@ -53,6 +57,31 @@ impl LoadedDefinition {
             }
         });
         self.compiled.diagnostics.extend(warnings);
+    }
+}
+
+/// Whether a step, or one in it, may call a model.
+fn calls_models(step: &Step) -> bool {
+    let mut found = false;
+    step.visit(&mut |step| {
+        found |= match &step.kind {
+            StepKind::Leaf(Leaf::Generate(_) | Leaf::Call(_)) => true,
+            StepKind::Leaf(Leaf::Block(block)) => !matches!(block.code, BlockCode::Function(_)),
+            StepKind::Leaf(Leaf::Scrape(scrape)) => scrape.summary.is_some(),
+            StepKind::Composite(Composite::Agent(_) | Composite::Turn(_) | Composite::Subflow(_)) => true,
+            _ => false,
+        };
+    });
+    found
+}
+
+/// Whether a condition is a constant that is true.
+fn is_always_true(condition: &Expr) -> bool {
+    let Expr::Js(js) = condition else { return matches!(condition, Expr::Constant(value) if value.is_truthy()) };
+    match &**js {
+        Js::Literal(value) => value.is_truthy(),
+        Js::Placed(inner, _) => matches!(&**inner, Js::Literal(value) if value.is_truthy()),
+        _ => false,
     }
 }
 

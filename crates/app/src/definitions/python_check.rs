@@ -65,6 +65,8 @@ fn collect_sources(file: &str, tree: &Node, found: &mut Vec<BlockSource>) {
     for block in listed.iter().chain([tree]) {
         let text = |key: &str| block.get(key).and_then(Node::as_str);
         let is_python = text("execution_type").is_none_or(|kind| kind == "python");
+        // The code of a trigger is never run.
+        let is_python = is_python && text("category") != Some("trigger");
         if let (Some(code), Some(source), true) = (block.get("source_code"), text("source_code"), is_python) {
             let id = text("id").unwrap_or_default().to_owned();
             found.push(BlockSource { file: file.to_owned(), span: code.span, id, source: source.to_owned() });

@@ -1,10 +1,11 @@
 //! Conversations: messages, the tools that a model is offered, the options of a model call, and what it cost.
 //!
-//! Stored conversations are in `thread`; how values become the parts of a message is in `content`, what a person says in
+//! What options may be is in `options`. Stored conversations are in `thread`; how values become the parts of a message is in `content`, what a person says in
 //! `user_message`, and a whole conversation as an input in `given_messages`.
 
 pub mod content;
 mod given_messages;
+mod options;
 mod thread;
 mod user_message;
 
@@ -14,6 +15,7 @@ use crate::value::Value;
 
 pub use content::Content;
 pub use given_messages::{read_messages, split_data_url};
+pub use options::{MODEL_OPTIONS, find_expected_option};
 pub use thread::{Messages, Thread, close_open_calls, unanswered_call_message};
 pub use user_message::read_user_message;
 
@@ -144,15 +146,6 @@ pub struct GenerateOptions {
     /// Whether the answer is streamed; `None` means yes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<bool>,
-}
-
-impl GenerateOptions {
-    /// The options that are given, each as `name: value`.
-    pub fn list_given(&self) -> Vec<String> {
-        // Serialisation leaves out those that are not given.
-        let Ok(serde_json::Value::Object(given)) = serde_json::to_value(self) else { return Vec::new() };
-        given.into_iter().map(|(name, value)| format!("{name}: {value}")).collect()
-    }
 }
 
 /// Tokens and cost of one or more model calls.

@@ -43,6 +43,8 @@ pub enum Expr {
     Output,
     /// A field of an object; `null` if it does not exist.
     Field(Box<Expr>, Arc<str>),
+    /// The text of a value, as of JavaScript's `String()`, but with objects as JSON.
+    Text(Box<Expr>),
     /// Whether the text of a value contains a text, ignoring case. The text is that of JavaScript; falsy values have none.
     Contains(Box<Expr>, String),
     /// Whether both sides are equal.
@@ -89,6 +91,9 @@ impl Expr {
             Expr::Ref(reference) => reference.find_value(scope).map(|found| found.to_value()).unwrap_or_default(),
             Expr::Output => output.cloned().unwrap_or_default(),
             Expr::Field(inner, key) => inner.evaluate_or_null(scope, output)?.get(key).cloned().unwrap_or_default(),
+            Expr::Text(inner) => {
+                render::render_text(&inner.evaluate_or_null(scope, output)?, TextStyle::JavaScript).into()
+            }
             Expr::Contains(inner, needle) => {
                 let value = inner.evaluate_or_null(scope, output)?;
                 let text =
@@ -136,7 +141,9 @@ impl Expr {
     pub fn visit_scripts(&self, visit: &mut dyn FnMut(&Arc<Script>)) {
         match self {
             Expr::Script(script) => visit(script),
-            Expr::Contains(inner, _) | Expr::Not(inner) | Expr::Field(inner, _) => inner.visit_scripts(visit),
+            Expr::Contains(inner, _) | Expr::Not(inner) | Expr::Field(inner, _) | Expr::Text(inner) => {
+                inner.visit_scripts(visit);
+            }
             Expr::Equals(left, right) => [left, right].into_iter().for_each(|side| side.visit_scripts(visit)),
             Expr::All(items) | Expr::Any(items) => items.iter().for_each(|item| item.visit_scripts(visit)),
             Expr::Constant(_) | Expr::Ref(_) | Expr::Output | Expr::Js(_) => {}
@@ -162,6 +169,16 @@ mod tests {
             let value = parse_value(value).expect("JSON");
             let contains = Expr::Contains(Box::new(Expr::Constant(value.clone())), text.to_owned());
             assert_eq!(contains.is_true(&Map::new(), None).expect("no failure"), is_contained, "{value:?} {text}");
+        }
+    }
+
+    #[test]
+    fn the_text_of_a_falsy_value_can_be_searched() {
+        for (value, text) in [("false", "FALSE"), ("null", "null"), ("0", "0")] {
+            let value = Box::new(Expr::Constant(parse_value(value).expect("JSON")));
+            let contains = |inner| Expr::Contains(Box::new(inner), text.to_owned()).is_true(&Map::new(), None);
+            assert_eq!(contains(Expr::Text(value.clone())).ok(), Some(true), "{text}");
+            assert_eq!(contains(*value).ok(), Some(false), "{text}");
         }
     }
 }

@@ -14,7 +14,9 @@ impl Expr {
         match self {
             Expr::Constant(_) | Expr::Output => {}
             Expr::Ref(reference) => visit(&reference.name),
-            Expr::Contains(inner, _) | Expr::Not(inner) | Expr::Field(inner, _) => inner.visit_names(visit),
+            Expr::Contains(inner, _) | Expr::Not(inner) | Expr::Field(inner, _) | Expr::Text(inner) => {
+                inner.visit_names(visit);
+            }
             Expr::Equals(left, right) => [left, right].into_iter().for_each(|side| side.visit_names(visit)),
             Expr::All(items) | Expr::Any(items) => items.iter().for_each(|item| item.visit_names(visit)),
             Expr::Js(js) => js.visit_names(visit),

@@ -28,7 +28,7 @@ pub(crate) struct AgentArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct TalkArgs {
-    /// Send one message, print the answer, and exit
+    /// Send one message, print the answer, and exit; without it, --json prints each answer as a line
     #[arg(long, short, value_name = "TEXT")]
     pub(crate) message: Option<String>,
     /// Start a new conversation

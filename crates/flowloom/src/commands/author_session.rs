@@ -27,6 +27,9 @@ use crate::terminal::stages::StageDisplay;
 /// The key of a clarifier's input that describes what follows.
 const PLAN_KEY: &str = "then";
 
+/// The question asked if the model wants clarification but does not name a question.
+const DEFAULT_QUESTION: &str = "What should it work on, and what should come out in the end?";
+
 /// The options for the steps after a clarification.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -178,7 +181,7 @@ fn add_answer(
     question: Option<String>,
     answers: &mut PromptAnswers,
 ) -> Result<String, CommandError> {
-    let question = question.unwrap_or_default();
+    let question = question.unwrap_or_else(|| DEFAULT_QUESTION.to_owned());
     let answer = answers.answer(&question)?;
     history.push(ConversationMessage { role: ConversationRole::User, content: message });
     history.push(ConversationMessage { role: ConversationRole::Assistant, content: question });

@@ -250,7 +250,9 @@ impl ChatSession<'_> {
     fn open_display(&self) -> RunDisplay<'_> {
         let is_interactive = self.talk.message.is_none() && std::io::stdin().is_terminal();
         let on_interrupt = if is_interactive { OnInterrupt::Cancel } else { OnInterrupt::Leave };
-        RunDisplay::new(self.global, &self.app, &self.output).with_interrupt(on_interrupt)
+        RunDisplay::new(self.global, &self.app, &self.output)
+            .with_interrupt(on_interrupt)
+            .with_lines(self.talk.message.is_none())
     }
 
     /// Answers the question of a waiting run and drives the run; `None` if another process drives it.

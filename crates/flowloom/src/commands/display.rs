@@ -43,6 +43,8 @@ pub(super) struct RunDisplay<'a> {
     output: &'a OutputArgs,
     streamed: StreamedText,
     on_interrupt: OnInterrupt,
+    /// Whether the JSON of a result is one line, because others follow.
+    prints_lines: bool,
 }
 
 /// The effect of Ctrl-C on the driven run.
@@ -56,7 +58,14 @@ pub(super) enum OnInterrupt {
 
 impl<'a> RunDisplay<'a> {
     pub(super) fn new(global: &'a Global, app: &'a App, output: &'a OutputArgs) -> RunDisplay<'a> {
-        RunDisplay { global, app, output, streamed: StreamedText::default(), on_interrupt: OnInterrupt::Leave }
+        let streamed = StreamedText::default();
+        // Events and result together are lines of JSON.
+        RunDisplay { global, app, output, streamed, on_interrupt: OnInterrupt::Leave, prints_lines: output.events }
+    }
+
+    /// With `--json`, results are one line each if `prints_lines`.
+    pub(super) fn with_lines(self, prints_lines: bool) -> RunDisplay<'a> {
+        RunDisplay { prints_lines, ..self }
     }
 
     pub(super) fn with_interrupt(self, on_interrupt: OnInterrupt) -> RunDisplay<'a> {
@@ -167,8 +176,7 @@ impl<'a> RunDisplay<'a> {
         }
         if self.global.json {
             let summary = summary::summarize_run(id, plan, state, &outcome.env);
-            // Events and result together are lines of JSON.
-            if self.output.events { print_json_line(&summary) } else { print_json(&summary) }
+            if self.prints_lines { print_json_line(&summary) } else { print_json(&summary) }
         } else if !self.output.events && state.status == Status::Succeeded {
             let text = summary::render_output(&render_result(plan, state, &outcome.env).output);
             if !self.streamed.is_shown(&text) {

@@ -276,7 +276,7 @@ impl FlowCompiler<'_> {
         let rows = start.and_then(|step| step.get("config")?.get("variables")?.items()).unwrap_or_default();
         let (mut declared, mut defaults) = (Vec::new(), Map::new());
         for row in rows {
-            let name = row.get("name").map(scalar_text).unwrap_or_default();
+            let Some(name) = row.get("name").map(scalar_text) else { continue };
             let value = row.get("value").map(Node::to_value);
             let is_blank = name.is_empty() && !value.as_ref().is_some_and(Value::is_truthy);
             if is_blank {

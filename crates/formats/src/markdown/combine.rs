@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowloom_core::expr::js::{add_catch, find_catch, remove_catch};
+use flowloom_core::expr::js::{CONVERSIONS_KEY, add_catch, find_catch, remove_catch};
 use flowloom_core::value::{Map, Value};
 
 /// Maximum number of alternatives of the intersection of two unions: each union of a chain would double them.
@@ -46,6 +46,31 @@ fn unique_values<'v>(values: impl Iterator<Item = &'v Value>) -> Vec<Value> {
         }
     }
     unique
+}
+
+/// A schema for a list; `None` stands for items of any kind.
+pub(super) fn array_schema(items: Option<Map>) -> Map {
+    let items = items.map(|items| ("items".into(), items.into()));
+    Map::from_iter([("type".into(), "array".into())].into_iter().chain(items))
+}
+
+/// A schema for an object with any keys: those of an enumeration, or texts with bounds, if the schema of the keys says so.
+pub(super) fn record_schema(keys: Option<Map>, values: Map) -> Map {
+    let mut schema = Map::from_iter([("type".into(), "object".into()), ("additionalProperties".into(), values.into())]);
+    let mut keys = keys.filter(|keys| keys.get("type").and_then(Value::as_str) == Some("string")).unwrap_or_default();
+    keys.retain(|name, _| !matches!(&**name, "type" | "description" | CONVERSIONS_KEY));
+    if !keys.is_empty() {
+        schema.insert("propertyNames".into(), keys.into());
+    }
+    schema
+}
+
+/// Keeps some values of an enumeration, or all but them.
+pub(super) fn select_values(schema: &mut Map, named: &Value, keeps: bool) {
+    let named = named.as_list().unwrap_or_default();
+    let mut values = schema.get("enum").and_then(Value::as_list).unwrap_or_default().to_vec();
+    values.retain(|value| named.contains(value) == keeps);
+    schema.insert("enum".into(), Value::list(values));
 }
 
 /// A schema for a list with a fixed schema for each position.

@@ -72,7 +72,6 @@ pub use include::{FLOWS_FOLDER, PROMPTS_FOLDER};
 pub use inspect::{ExpressionNames, FieldRead, NameRead, ObjectKey, inspect_expression};
 pub use large_stack::read_within_limits;
 pub use lex::{find_expression_end, measure_tag};
-pub use model_options::MODEL_OPTIONS;
 pub use name_rule::can_name_variable;
 pub use schema::read_written_schema;
 pub use variable_expression::VariableExpression;

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use flowloom_core::chat::GenerateOptions;
+use flowloom_core::chat::{GenerateOptions, MODEL_OPTIONS, find_expected_option};
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::Span;
 use flowloom_core::render;
-use flowloom_core::value::{Map, Number, Value};
+use flowloom_core::value::{Map, Value};
 use oxc_allocator::Allocator;
 use oxc_ast::ast::{Expression, ObjectPropertyKind};
 use oxc_span::GetSpan as _;
@@ -16,10 +16,6 @@ use super::actions::{Action, ActionValue};
 use super::generate::DEFAULT_TEMPERATURE;
 use super::native::static_key;
 use super::parse::TextPiece;
-
-/// The options of a model call, as they are written.
-pub const MODEL_OPTIONS: [&str; 8] =
-    ["maxTokens", "temperature", "seed", "stop", "topP", "topK", "presencePenalty", "frequencyPenalty"];
 
 /// Where an option is written.
 struct OptionPlace {
@@ -35,6 +31,10 @@ impl MarkdownCompiler<'_> {
         value: &Value,
         text: &TextPiece<'_>,
     ) -> Option<GenerateOptions> {
+        // As in JavaScript, `null` and `undefined` have no fields.
+        if *value == Value::Null {
+            return Some(GenerateOptions { temperature: Some(DEFAULT_TEMPERATURE), ..GenerateOptions::default() });
+        }
         let Some(map) = value.as_map() else {
             let problem = format!("must be an object, not {}", value.kind_name());
             self.attribute_error(action, "options", &problem, text);
@@ -56,10 +56,10 @@ impl MarkdownCompiler<'_> {
         if !is_valid {
             return None;
         }
-        match serde_json::from_str(&render::to_json(&complete_options(map))) {
+        let base = GenerateOptions { temperature: Some(DEFAULT_TEMPERATURE), ..GenerateOptions::default() };
+        match base.override_with(value) {
             Ok(options) => Some(options),
-            Err(error) => {
-                let problem = format!("cannot be used: {error}");
+            Err(problem) => {
                 self.attribute_error(action, "options", &problem, text);
                 None
             }
@@ -105,41 +105,4 @@ impl MarkdownCompiler<'_> {
         };
         object.properties.iter().filter_map(place).collect()
     }
-}
-
-/// The options with the default temperature, and one text to stop at as a list.
-fn complete_options(given: &Map) -> Value {
-    let mut whole = Map::new();
-    let temperature = Number::from_f64(DEFAULT_TEMPERATURE).map_or(Value::Null, Value::Number);
-    whole.insert("temperature".into(), temperature);
-    for (key, value) in given {
-        let value = match (&**key, value) {
-            ("stop", Value::String(_)) => Value::list(vec![value.clone()]),
-            _ => value.clone(),
-        };
-        whole.insert(key.clone(), value);
-    }
-    whole.into()
-}
-
-/// The expected value of an option, if the value is invalid. An unknown option may have any value.
-fn find_expected_option(key: &str, value: &Value) -> Option<&'static str> {
-    let whole = value.as_i64();
-    let is_text = |value: &Value| value.as_str().is_some();
-    let (is_valid, expected) = match key {
-        _ if *value == Value::Null => return None,
-        "maxTokens" => {
-            (whole.is_some_and(|tokens| (1..=i64::from(u32::MAX)).contains(&tokens)), "a whole number above 0")
-        }
-        "seed" => (whole.is_some_and(|seed| seed >= 0), "a whole number"),
-        "stop" => (
-            is_text(value) || value.as_list().is_some_and(|list| list.iter().all(is_text)),
-            "a string or a list of strings",
-        ),
-        "temperature" | "topP" | "topK" | "presencePenalty" | "frequencyPenalty" => {
-            (matches!(value, Value::Number(_)), "a number")
-        }
-        _ => return None,
-    };
-    (!is_valid).then_some(expected)
 }

@@ -157,10 +157,7 @@ impl SchemaReader<'_> {
             "int" => plain("integer"),
             "any" | "unknown" => Ok(Map::new()),
             "never" | "undefined" | "void" => Ok(Map::from_iter([("not".into(), Map::new().into())])),
-            "array" => {
-                let items = self.read_builder(first()?)?.schema;
-                Ok(Map::from_iter([("type".into(), "array".into()), ("items".into(), items.into())]))
-            }
+            "array" => Ok(combine::array_schema((!is_any(first()?)).then_some(self.read_builder(first()?)?.schema))),
             "object" => self.object_schema(first()?),
             "nativeEnum" => {
                 let values = self.read_constant(first()?)?;
@@ -207,8 +204,9 @@ impl SchemaReader<'_> {
             }
             "record" => {
                 let values = arguments.last().copied().ok_or_else(|| schema_error(at, "record() needs a schema"))?;
-                let values = self.read_builder(values)?.schema;
-                Ok(Map::from_iter([("type".into(), "object".into()), ("additionalProperties".into(), values.into())]))
+                let keys = arguments.first().filter(|_| arguments.len() > 1);
+                let keys = keys.map(|keys| self.read_builder(keys)).transpose()?;
+                Ok(combine::record_schema(keys.map(|keys| keys.schema), self.read_builder(values)?.schema))
             }
             _ => Err(schema_error(at, &describe_unknown_builder(name))),
         }
@@ -251,6 +249,8 @@ impl SchemaReader<'_> {
         };
         let kind = built.schema.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
         if self.apply_wrapper(name, &kind, arguments, &mut built.schema, at)? {
+            // A list of what may be missing is not missing itself.
+            built.is_optional &= name != "array";
             return Ok(());
         }
         let mut set = |key: &str, value: Value| {
@@ -328,8 +328,8 @@ impl SchemaReader<'_> {
             || arguments.first().copied().ok_or_else(|| schema_error(at, &format!("{name}() needs an argument")));
         match (name, kind) {
             ("array", _) => {
-                let items = std::mem::take(schema);
-                *schema = Map::from_iter([("type".into(), "array".into()), ("items".into(), items.into())]);
+                let is_any = read_callee_object(at).is_some_and(is_any);
+                *schema = combine::array_schema((!is_any).then_some(std::mem::take(schema)));
             }
             ("or", _) => {
                 *schema = combine::union_schema(vec![std::mem::take(schema), self.read_builder(first()?)?.schema])
@@ -338,6 +338,9 @@ impl SchemaReader<'_> {
             ("catchall", "object") => {
                 let rest = self.read_builder(first()?)?.schema;
                 schema.insert("additionalProperties".into(), rest.into());
+            }
+            ("exclude" | "extract", "string") if schema.contains_key("enum") => {
+                combine::select_values(schema, &self.read_constant(first()?)?, name == "extract")
             }
             ("keyof", "object") => {
                 let fields = schema.get("properties").and_then(Value::as_map).cloned().unwrap_or_default();
@@ -386,6 +389,24 @@ fn list_bounds(name: &str, kind: &str) -> Option<&'static [&'static str]> {
         ("length", _) => &["minLength", "maxLength"],
         _ => return None,
     })
+}
+
+/// The schema that a method is called on.
+fn read_callee_object<'e, 'a>(call: &'e Expression<'a>) -> Option<&'e Expression<'a>> {
+    let Expression::CallExpression(call) = call else { return None };
+    let Expression::StaticMemberExpression(member) = &call.callee else { return None };
+    Some(&member.object)
+}
+
+/// Whether an expression is `$.z.any()`. As the schema of the items of a list, it is left out.
+fn is_any(expression: &Expression<'_>) -> bool {
+    let Expression::CallExpression(call) = expression else { return false };
+    let Expression::StaticMemberExpression(member) = &call.callee else { return false };
+    match member.property.name.as_str() {
+        "any" => is_builder(&member.object),
+        "describe" => is_any(&member.object),
+        _ => false,
+    }
 }
 
 /// Whether an expression is `$.z.coerce`, which converts answers to its types.

@@ -11,7 +11,7 @@ const METHODS: &str = "optional nullable nullish default catch describe array or
     nonnegative negative nonpositive gt gte lt lte multipleOf step finite safe email url uuid ip cuid \
     cuid2 ulid nanoid base64 emoji datetime date time regex startsWith endsWith includes trim \
     toLowerCase toUpperCase extend merge pick omit partial deepPartial required keyof strict passthrough \
-    catchall";
+    catchall exclude extract";
 
 /// Functions and methods of the library behind `$.z` that call a function of the definition.
 const CALLING: &str = "refine superRefine transform preprocess pipe custom function lazy instanceof";

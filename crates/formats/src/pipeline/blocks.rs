@@ -283,6 +283,11 @@ fn required_inputs(block: &Value) -> Vec<String> {
     required.iter().filter_map(Value::as_str).filter(|name| !has_default(name)).map(str::to_owned).collect()
 }
 
+/// The output of a trigger.
+pub(super) fn trigger_output(block: &str) -> Value {
+    Value::map([("status", "triggered".into()), ("trigger_type", Value::from(block))])
+}
+
 impl BlockDefinition {
     fn text_field(&self, key: &str) -> &str {
         self.content.get(key).and_then(Value::as_str).unwrap_or_default()
@@ -325,9 +330,21 @@ impl BlockDefinition {
         self.content.get("input_schema").filter(|_| !self.is_trigger())?.get("properties")?.as_map()
     }
 
-    /// Declared output fields, if there are any.
+    /// The output fields, if they are known. Those of a trigger do not depend on its schema.
     pub(super) fn output_fields(&self) -> Option<&Map> {
-        self.content.get("output_schema")?.get("properties")?.as_map()
+        static TRIGGER_FIELDS: LazyLock<Value> = LazyLock::new(|| trigger_output(""));
+        match self.is_trigger() {
+            true => TRIGGER_FIELDS.as_map(),
+            false => self.content.get("output_schema")?.get("properties")?.as_map(),
+        }
+    }
+
+    /// What lists the output fields, for messages.
+    pub(super) fn describe_output(&self, node: &str) -> String {
+        match self.is_trigger() {
+            true => format!("the output of the trigger {node}"),
+            false => format!("the output_schema of the block of {node}"),
+        }
     }
 
     /// The block as a step with these inputs.

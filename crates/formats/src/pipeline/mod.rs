@@ -23,7 +23,7 @@ use flowloom_core::plan::{
     Assignment, Composite, Dag, DagNode, Format, Inputs, Leaf, MemoryOperation, OnError, Plan, Step, StepKind, Write,
 };
 use flowloom_core::render::TextStyle;
-use flowloom_core::value::{Map, Value};
+use flowloom_core::value::Map;
 
 use crate::front_end::DefinitionSource;
 use crate::functions::advise_declaration;
@@ -32,7 +32,7 @@ use crate::problems::Problems;
 use crate::reader::{Fields, find_span, read_json, related_path, suggest_end, suggest_part};
 use crate::sources::Sources;
 use crate::wording::ORIGINAL_WORDING;
-use blocks::{BlockCatalog, BlockDefinition};
+use blocks::{BlockCatalog, BlockDefinition, trigger_output};
 
 pub use blocks::{built_in_blocks, check_block};
 pub(crate) use front_end::FRONT_END;
@@ -439,7 +439,8 @@ impl PipelineCompiler<'_> {
             flowloom_core::expr::Segment::Field(field) | flowloom_core::expr::Segment::Key(field) => Some(field),
             flowloom_core::expr::Segment::Index(_) => None,
         });
-        let Some(given) = target.block.as_ref().and_then(BlockDefinition::output_fields) else { return };
+        let Some(block) = &target.block else { return };
+        let Some(given) = block.output_fields() else { return };
         if let Some(field) = field
             && !given.is_empty()
             && !given.contains_key(&**field)
@@ -448,8 +449,7 @@ impl PipelineCompiler<'_> {
                 self.problems.add_warning(Code::UnknownField, span, "");
                 return;
             }
-            let message =
-                format_args!("{}: the output_schema of the block of {} has no {field:?}", reference.source, target.id);
+            let message = format_args!("{}: {} has no {field:?}", reference.source, block.describe_output(target.id));
             let meant = self.problems.find_similar(field, given.keys().map(|name| &**name));
             let diagnostic = self.problems.add_warning(Code::UnknownField, span, message);
             match meant {
@@ -463,10 +463,10 @@ impl PipelineCompiler<'_> {
     }
 }
 
-/// The output of a trigger.
+/// Sets the output of a trigger.
 fn trigger_assignment(node: &str, block: &str) -> Assignment {
-    let value = Value::map([("status", "triggered".into()), ("trigger_type", Value::from(block))]);
-    Assignment { name: Template::from_literal(node), value: Data::Constant(value), only_if_falsy: false }
+    let value = Data::Constant(trigger_output(block));
+    Assignment { name: Template::from_literal(node), value, only_if_falsy: false }
 }
 
 fn build_node(row: &PipelineNode<'_>, needs: Vec<usize>, siblings: &mut Siblings) -> DagNode {

@@ -433,7 +433,8 @@ impl StepsCompiler<'_> {
         let looped = Loop {
             helper: None,
             scripts: Vec::new(),
-            until: until.map(|until| Expr::Contains(Box::new(Expr::Output), until.to_owned())),
+            // Unlike the text that a condition searches, that of `false`, `null` and 0 is not empty.
+            until: until.map(|until| Expr::Contains(Box::new(Expr::Text(Box::new(Expr::Output))), until.to_owned())),
             test: LoopTest::After,
             max: max.filter(|max| *max > 0).unwrap_or(DEFAULT_ITERATIONS),
             index_limits: Vec::new(),

@@ -1,7 +1,7 @@
 //! What can be written at a position of a Markdown workflow.
 
+use flowloom_core::chat::MODEL_OPTIONS;
 use flowloom_core::diagnostic::Span;
-use flowloom_formats::markdown::MODEL_OPTIONS;
 
 use super::completion::{Context, Proposal, ProposalKind, is_configured, is_word};
 use super::completion_frontmatter::list_frontmatter;

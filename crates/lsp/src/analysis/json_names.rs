@@ -3,6 +3,7 @@
 use flowloom_core::diagnostic::Span;
 use flowloom_core::json::Node;
 use flowloom_core::plan::Format;
+use flowloom_core::value::Value;
 use flowloom_formats::{flow, pipeline, steps};
 
 use super::json_place::{PathStep, follow_path, to_pattern, visit_values};
@@ -183,8 +184,12 @@ pub fn find_block_inputs(text: &str, block: &Node, scope: usize) -> Vec<Name> {
     entries.iter().map(declare).collect()
 }
 
-/// The fields that the output schema of a block has.
+/// The fields that the output schema of a block has. A trigger has others, whatever its schema says.
 pub fn list_output_fields(block: &Node) -> Vec<ValueField> {
+    if block.get("category").and_then(Node::as_str) == Some("trigger") {
+        let text = Value::map([("type", Value::from("string"))]);
+        return ["status", "trigger_type"].map(|name| ValueField::of_schema(name, &text)).into();
+    }
     let properties = block.get("output_schema").and_then(|schema| schema.get("properties"));
     let entries = properties.map(Node::entries).unwrap_or_default();
     entries.iter().map(|(key, _, schema)| ValueField::of_schema(key, &schema.to_value())).collect()

@@ -17,7 +17,7 @@ use flowloom_core::value::Value;
 
 use super::block;
 use super::effect::{Effect, EffectFailure, FailedAttempt, RecordedFailure};
-use super::requests::{block_payload, call_request, memory_request, merge_options, reject_secrets};
+use super::requests::{block_payload, call_request, memory_request, merge_options, reject_secrets, resolve_model};
 use super::{Interpreter, Interrupt, StepContext, StepResult};
 use crate::effects::BoxFuture;
 use crate::log::Mode;
@@ -262,8 +262,8 @@ impl Interpreter {
         env: &Env,
         place: &StepContext,
     ) -> Result<GenerateRequest, StepFailure> {
-        let named = generate.model.as_ref().map(|model| model.resolve(env, place.text)).transpose()?;
-        let model = self.effects.model.find_model_name(named.map(|named| named.to_redacted_text()).as_deref())?;
+        let named = generate.model.as_ref().map(|model| resolve_model(model, env, place)).transpose()?;
+        let model = self.effects.model.find_model_name(named.as_deref())?;
         let system = generate.system.as_ref().map(|system| self.render_message(system, env, place)).transpose()?;
         let thread = generate.thread.as_ref().map(|thread| env.find_thread(thread)).unwrap_or_default();
         let new = self.build_messages(&generate.messages, env, place)?;

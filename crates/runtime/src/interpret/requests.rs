@@ -7,7 +7,7 @@ use flowloom_core::code::Code;
 use flowloom_core::effect::{CallRequest, MarkedArguments, Payload, Request, SecretMarks};
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, WARNING_PROGRESS};
-use flowloom_core::expr::{Lookup, PastedJson, Template};
+use flowloom_core::expr::{Lookup, PastedJson, Template, TemplatePart};
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Block, Env, FunctionCall, Generate, MemoryOperation, MemoryStep};
 use flowloom_core::render::{self, TextStyle};
@@ -101,17 +101,25 @@ pub(super) fn block_payload(
     Ok(payload.with_marks(MarkedArguments { map, marks }))
 }
 
+/// The name of a model in a definition. Fails if it is the value of an expression, and no text.
+pub(super) fn resolve_model(model: &Template, env: &Env, place: &StepContext) -> Result<String, StepFailure> {
+    let [TemplatePart::Expr(expression)] = model.parts.as_slice() else {
+        return Ok(model.resolve(env, place.text)?.to_redacted_text());
+    };
+    match expression.evaluate_or_null(env, None)? {
+        Value::String(name) => Ok(name.to_string()),
+        other => {
+            let message = format!("the model must be a text such as openai:gpt-4o, not {}", other.kind_name());
+            Err(StepFailure::new(Code::StepRefused, message))
+        }
+    }
+}
+
 /// The options of a call; computed options override fixed ones.
 pub(super) fn merge_options(generate: &Generate, env: &Env) -> Result<GenerateOptions, StepFailure> {
     let Some(computed) = &generate.computed else { return Ok(generate.options.clone()) };
-    let mut whole = serde_json::to_value(&generate.options).unwrap_or_default();
-    let computed = serde_json::to_value(computed.evaluate_or_null(env, None)?).unwrap_or_default();
-    if let (Some(whole), serde_json::Value::Object(computed)) = (whole.as_object_mut(), computed) {
-        whole.extend(computed);
-    }
-    serde_json::from_value(whole).map_err(|error| {
-        StepFailure::new(Code::StepRefused, format!("the options of the model call are not valid: {error}"))
-    })
+    let overridden = generate.options.override_with(&computed.evaluate_or_null(env, None)?);
+    overridden.map_err(|problem| StepFailure::new(Code::StepRefused, format!("the model call: {problem}")))
 }
 
 pub(super) fn memory_request(step: &MemoryStep, env: &Env, place: &StepContext) -> Result<Request, StepFailure> {

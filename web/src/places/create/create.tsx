@@ -48,7 +48,7 @@ function useGoal() {
         start.mutate(answer.refined_intent);
         return;
       }
-      const asked = answer.question ?? "";
+      const asked = answer.question || t.create.openQuestion;
       setSaid([...said, { role: "user", content: message }, { role: "assistant", content: asked }]);
       setText("");
     },
