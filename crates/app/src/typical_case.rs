@@ -57,7 +57,9 @@ pub async fn find_typical_case(
 ) -> Result<Option<TypicalCase>, AppError> {
     let filter = RunFilter {
         user: user.map(str::to_owned),
-        name: Some(plan.name.clone()),
+        // Another file may have the same name.
+        workflow: plan.id.clone(),
+        name: plan.id.is_none().then(|| plan.name.clone()),
         format: Some(plan.format.name().to_owned()),
         status: Some(Status::Succeeded.name().to_owned()),
         project: Some(runs.config.project_name.clone()),

@@ -26,6 +26,7 @@ use std::process::ExitCode;
 
 use flowloom_app::project_files::keep_user_mask;
 use flowloom_core::code::Code;
+use flowloom_formats::markdown::is_parser_panic;
 use rustix::fs::Mode;
 use rustix::process::umask;
 
@@ -99,6 +100,7 @@ fn end_without_output(defaults: PanicHook) -> PanicHook {
             let _ = writeln!(std::io::stderr(), "error[{}]: the output cannot be written: {cause}", Code::UsageInvalid);
             std::process::exit(1);
         }
+        _ if is_parser_panic(info) => {}
         _ => defaults(info),
     })
 }

@@ -71,6 +71,11 @@ fn the_typical_case_comes_from_the_runs_of_the_project() {
     let text = place.run(&["plan", "hello.json"]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
     assert!(text.contains("In the last 3 runs (median): 1 model call, "), "{text}");
+    let hello = std::fs::read_to_string(place.path("hello.json")).expect("readable");
+    let mut other: serde_json::Value = serde_json::from_str(&hello).expect("JSON");
+    other["id"] = "other".into();
+    let of_other = plan_definition(&place, "other.json", &other.to_string(), &[]);
+    assert_eq!(of_other["typical"], json!(null), "runs of another workflow with this name do not count");
 }
 
 /// Each loop is visited one time, however deep it is.

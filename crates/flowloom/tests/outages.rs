@@ -145,12 +145,20 @@ fn assert_fault_interrupts_no_run(
     assert_unavailable(&server.get("/health/ready"), code);
     world.release_slow();
     let refused = server.post("/api/v1/runs", &json!({"workflow": "flow"}));
-    // A commit may have met the end of its session instead of the fault.
-    let met = if refused.error_code() == "FL1307" { "FL1307" } else { code };
-    assert_unavailable(&refused, met);
+    // On a busy machine the last attempt to commit can take too long to be waited for: then the run may start later.
+    let is_unknown = refused.body.contains("whether it has stored this is unknown");
+    match is_unknown {
+        true => assert_eq!((refused.status, refused.error_code().as_str()), (503, "FL1307"), "{refused:?}"),
+        false => {
+            // A commit may have met the end of its session instead of the fault.
+            let met = if refused.error_code() == "FL1307" { "FL1307" } else { code };
+            assert_unavailable(&refused, met);
+        }
+    }
     repair(&database);
     assert_run_succeeds(&server, &run);
-    assert_eq!(world.request_count("/slow"), 1);
+    let most = 1 + u32::from(is_unknown);
+    assert!((1..=most).contains(&world.request_count("/slow")), "{}", world.request_count("/slow"));
     assert_eq!(server.get("/health/ready").status, 200);
 }
 

@@ -70,7 +70,7 @@ pub(crate) use front_end::FRONT_END;
 pub use frontmatter::read_yaml;
 pub use include::{FLOWS_FOLDER, PROMPTS_FOLDER};
 pub use inspect::{ExpressionNames, FieldRead, NameRead, ObjectKey, inspect_expression};
-pub use large_stack::read_within_limits;
+pub use large_stack::{is_parser_panic, read_within_limits};
 pub use lex::{find_expression_end, measure_tag};
 pub use name_rule::can_name_variable;
 pub use schema::read_written_schema;
@@ -131,7 +131,7 @@ fn compile(
     match run_on_large_stack(work) {
         Ok(plan) => plan,
         Err(failure) => {
-            failure.add_problem(problems);
+            failure.add_problem(source.text, problems);
             None
         }
     }
@@ -151,7 +151,7 @@ pub(crate) fn lay_out(file: &str, text: &str, problems: &mut Problems) -> Option
     match run_on_large_stack(work) {
         Ok(laid_out) => laid_out,
         Err(failure) => {
-            failure.add_problem(problems);
+            failure.add_problem(text, problems);
             None
         }
     }
