@@ -43,6 +43,8 @@ struct MemoryState {
     tree_sizes: HashMap<RunId, u64>,
     finished: VecDeque<RunId>,
     expiries: BTreeSet<(QuestionExpiry, Path)>,
+    /// Those of runs that have ended, which count again if the run is reopened.
+    suspended_expiries: BTreeSet<(QuestionExpiry, Path)>,
 }
 
 struct MemoryRun {
@@ -234,6 +236,14 @@ impl MemoryRuns {
         waiting.take(limit as usize).collect()
     }
 
+    /// Lists the question of a run that has ended no longer, unless the run is reopened.
+    pub fn suspend_expiry(&self, expiry: QuestionExpiry) {
+        let state = &mut *self.lock_state();
+        if state.runs.get(&expiry.run).is_some_and(|run| run.row.finished_at.is_some()) {
+            state.suspended_expiries.extend(state.expiries.extract_if(.., |(known, _)| *known == expiry));
+        }
+    }
+
     /// Forgets when a question expires.
     pub fn forget_expiry(&self, expiry: QuestionExpiry) {
         self.lock_state().expiries.retain(|(known, _)| *known != expiry);
@@ -347,6 +357,10 @@ impl MemoryState {
                 Some(ExpiryChange::Closed(path)) => {
                     self.expiries.retain(|(expiry, of)| expiry.run != lease.run || of != path);
                 }
+                Some(ExpiryChange::Reopened) => {
+                    let of_run = |(expiry, _): &(QuestionExpiry, Path)| expiry.run == lease.run;
+                    self.expiries.extend(self.suspended_expiries.extract_if(.., of_run));
+                }
                 None => {}
             }
             match &record.event {
@@ -382,6 +396,7 @@ impl MemoryState {
         self.children.remove(&run);
         self.tree_sizes.remove(&run);
         self.expiries.retain(|(expiry, _)| expiry.run != run);
+        self.suspended_expiries.retain(|(expiry, _)| expiry.run != run);
         self.runs.remove(&run)
     }
 

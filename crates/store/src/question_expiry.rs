@@ -36,6 +36,8 @@ pub(crate) enum ExpiryChange<'a> {
     Added(QuestionExpiry),
     /// The question of a step is closed.
     Closed(&'a Path),
+    /// The run continues after its end, and with it the questions that were open then.
+    Reopened,
 }
 
 /// The change that a record makes to the questions that expire; `None` if it makes none.
@@ -46,6 +48,7 @@ pub(crate) fn find_expiry_change(record: &Record) -> Option<ExpiryChange<'_>> {
         }
         Event::Answered { .. } => Some(ExpiryChange::Closed(&record.path)),
         Event::StepFailed { error, .. } if error.code == Code::StepTimeout => Some(ExpiryChange::Closed(&record.path)),
+        Event::RunReopened { .. } => Some(ExpiryChange::Reopened),
         _ => None,
     }
 }
@@ -63,12 +66,16 @@ pub(crate) fn write_expiry(db: &DbConnection, record: &Record) -> Result<(), Sto
             "delete from question_expiry where run = $1 and path = $2",
             params![&run, path.as_str()],
         ),
+        Some(ExpiryChange::Reopened) => {
+            let sql = "update question_expiry set expires_at = -expires_at where run = $1 and expires_at < 0";
+            db.execute_unchecked(sql, params![&run])
+        }
     }
 }
 
 impl Store {
     /// Questions that have expired by `now`, the earliest first; at most `limit`. They stay listed until they are closed, or
-    /// until [`Store::forget_expiry`]. Runs outside of the scope of this process, and those in quarantine, are left
+    /// until [`Store::forget_expiry`] or [`Store::suspend_expiry`]. Runs outside of the scope of this process, and those in quarantine, are left
     /// out. Fails if the database cannot be read.
     pub fn list_expired_questions(&self, now: u64, limit: u32) -> Result<Vec<QuestionExpiry>, StoreError> {
         if let Some(runs) = &self.runs {
@@ -77,7 +84,7 @@ impl Store {
         let RecoveryScope { project, config } = &self.recovery;
         let sql = format!(
             "select question_expiry.run, expires_at from question_expiry join run on run.id = question_expiry.run \
-             where expires_at <= $1 and {IN_SCOPE_SQL} and status <> 'quarantined' order by expires_at limit $4"
+             where expires_at between 0 and $1 and {IN_SCOPE_SQL} and status <> 'quarantined' order by expires_at limit $4"
         );
         let read = |row: &DbRow<'_>| {
             let run = RunId::parse(&row.get::<String>(0)?);
@@ -99,7 +106,7 @@ impl Store {
             "select question_expiry.run, expires_at, (select at from event where id > number * {MAX_EVENTS_PER_RUN} \
              and id < (number + 1) * {MAX_EVENTS_PER_RUN} order by id desc limit 1) \
              from question_expiry join run on run.id = question_expiry.run \
-             where expires_at <= $1 and {IN_SCOPE_SQL} and status <> 'quarantined' order by expires_at limit $4"
+             where expires_at between 0 and $1 and {IN_SCOPE_SQL} and status <> 'quarantined' order by expires_at limit $4"
         );
         let read = |row: &DbRow<'_>| {
             let run = RunId::parse(&row.get::<String>(0)?);
@@ -109,6 +116,21 @@ impl Store {
         let params = params![i64::MAX, project, config, limit];
         let found = self.read_long_with(|db| db.query_rows(&sql, params, read))?;
         Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Lists the question of a run that has ended no longer, unless the run is reopened: then the question may be open again.
+    /// Such times are negative in the database. Fails if the database cannot be written.
+    pub async fn suspend_expiry(&self, expiry: QuestionExpiry) -> Result<(), StoreError> {
+        if let Some(runs) = &self.runs {
+            runs.suspend_expiry(expiry);
+            return Ok(());
+        }
+        let job = move |db: &DbConnection| {
+            let sql = "update question_expiry set expires_at = -expires_at where expires_at = $1 and run = $2 \
+                       and exists (select 1 from run where id = $2 and finished_at is not null)";
+            db.execute_unchecked(sql, params![expiry.expires_at, &expiry.run.to_string()])
+        };
+        self.writer.submit_job(Box::new(job)).await
     }
 
     /// Forgets when a question expires, because it is not open any more. Fails if the database cannot be written.

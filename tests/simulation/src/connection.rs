@@ -309,13 +309,16 @@ impl Connection {
         self.read(|database| database.runs.list_expired_questions(now, u32::MAX)).await
     }
 
-    /// Forgets when a question expires, because it is not open any more.
-    pub(crate) async fn forget_expiry(&self, expiry: QuestionExpiry) -> Result<(), JournalError> {
-        let forget = move |database: &Database| {
-            database.runs.forget_expiry(expiry);
+    /// Lists a question no longer, because its run has ended, or it is not open any more.
+    pub(crate) async fn unlist_expiry(&self, expiry: QuestionExpiry, has_ended: bool) -> Result<(), JournalError> {
+        let unlist = move |database: &Database| {
+            match has_ended {
+                true => database.runs.suspend_expiry(expiry),
+                false => database.runs.forget_expiry(expiry),
+            }
             Ok(())
         };
-        self.submit(MAX_REQUEST_WAIT_MS, forget).await
+        self.submit(MAX_REQUEST_WAIT_MS, unlist).await
     }
 
     /// Whether a run has commands that are not decided.

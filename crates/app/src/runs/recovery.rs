@@ -216,8 +216,12 @@ impl RecoveryTask {
         let is_meant =
             |open: OpenStep<'_>| open.question.and_then(|question| question.expires_at) == Some(expiry.expires_at);
         let state = opened.map(|opened| opened.state());
-        if state.is_none_or(|state| state.status.is_final() || !state.open_steps().any(is_meant)) {
-            stored.store.forget_expiry(expiry).await?;
+        let has_ended = state.as_ref().is_some_and(|state| state.status.is_final());
+        if has_ended || state.is_none_or(|state| !state.open_steps().any(is_meant)) {
+            match has_ended {
+                true => stored.store.suspend_expiry(expiry).await?,
+                false => stored.store.forget_expiry(expiry).await?,
+            }
             self.question_clock.forget_question(expiry);
             return Ok(());
         }
