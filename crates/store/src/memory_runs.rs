@@ -43,7 +43,7 @@ struct MemoryState {
     tree_sizes: HashMap<RunId, u64>,
     finished: VecDeque<RunId>,
     expiries: BTreeSet<(QuestionExpiry, Path)>,
-    /// Those of runs that have ended, which count again if the run is reopened.
+    /// The questions of runs that have ended. They are listed again when the run is reopened.
     suspended_expiries: BTreeSet<(QuestionExpiry, Path)>,
 }
 
@@ -236,7 +236,7 @@ impl MemoryRuns {
         waiting.take(limit as usize).collect()
     }
 
-    /// Lists the question of a run that has ended no longer, unless the run is reopened.
+    /// Removes the question of a run that has ended from the lists until the run is reopened.
     pub fn suspend_expiry(&self, expiry: QuestionExpiry) {
         let state = &mut *self.lock_state();
         if state.runs.get(&expiry.run).is_some_and(|run| run.row.finished_at.is_some()) {

@@ -75,8 +75,8 @@ pub(crate) fn write_expiry(db: &DbConnection, record: &Record) -> Result<(), Sto
 
 impl Store {
     /// Questions that have expired by `now`, the earliest first; at most `limit`. They stay listed until they are closed, or
-    /// until [`Store::forget_expiry`] or [`Store::suspend_expiry`]. Runs outside of the scope of this process, and those in quarantine, are left
-    /// out. Fails if the database cannot be read.
+    /// until [`Store::forget_expiry`] or [`Store::suspend_expiry`]. Runs outside of the scope of this process, and those in
+    /// quarantine, are left out. Fails if the database cannot be read.
     pub fn list_expired_questions(&self, now: u64, limit: u32) -> Result<Vec<QuestionExpiry>, StoreError> {
         if let Some(runs) = &self.runs {
             return Ok(runs.list_expired_questions(now, limit));
@@ -118,8 +118,9 @@ impl Store {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Lists the question of a run that has ended no longer, unless the run is reopened: then the question may be open again.
-    /// Such times are negative in the database. Fails if the database cannot be written.
+    /// Removes the question of a run that has ended from the lists until the run is reopened, when the question may be open
+    /// again. The database stores the time of such a question as a negative number. Does nothing if the run has not ended.
+    /// Fails if the database cannot be written.
     pub async fn suspend_expiry(&self, expiry: QuestionExpiry) -> Result<(), StoreError> {
         if let Some(runs) = &self.runs {
             runs.suspend_expiry(expiry);

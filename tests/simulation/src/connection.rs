@@ -309,16 +309,16 @@ impl Connection {
         self.read(|database| database.runs.list_expired_questions(now, u32::MAX)).await
     }
 
-    /// Lists a question no longer, because its run has ended, or it is not open any more.
-    pub(crate) async fn unlist_expiry(&self, expiry: QuestionExpiry, has_ended: bool) -> Result<(), JournalError> {
-        let unlist = move |database: &Database| {
+    /// Removes a question from the list: until its run is reopened if the run has ended, otherwise for good.
+    pub(crate) async fn remove_expiry(&self, expiry: QuestionExpiry, has_ended: bool) -> Result<(), JournalError> {
+        let remove = move |database: &Database| {
             match has_ended {
                 true => database.runs.suspend_expiry(expiry),
                 false => database.runs.forget_expiry(expiry),
             }
             Ok(())
         };
-        self.submit(MAX_REQUEST_WAIT_MS, unlist).await
+        self.submit(MAX_REQUEST_WAIT_MS, remove).await
     }
 
     /// Whether a run has commands that are not decided.

@@ -119,7 +119,7 @@ impl Process {
         let is_meant =
             |open: OpenStep<'_>| open.question.and_then(|question| question.expires_at) == Some(expiry.expires_at);
         if state.status.is_final() || !state.open_steps().any(is_meant) {
-            return self.connection.unlist_expiry(expiry, state.status.is_final()).await;
+            return self.connection.remove_expiry(expiry, state.status.is_final()).await;
         }
         if self.connection.has_pending_commands(expiry.run).await? {
             return Ok(());

@@ -49,12 +49,10 @@ impl BlockRegistry {
 
     /// The problem of each block's Python source; `None` if the source is valid or the block has no Python.
     async fn find_source_problems(&self, blocks: &[Value]) -> Vec<Option<String>> {
-        let text = |block: &Value, key: &str| block.get(key).and_then(Value::as_str).map(str::to_owned);
+        let has_text = |block: &Value, key: &str, text: &str| block.get(key).and_then(Value::as_str) == Some(text);
         // The code of a trigger is never run.
-        let is_python = |block: &Value| {
-            text(block, "execution_type").as_deref() == Some("python")
-                && text(block, "category").as_deref() != Some("trigger")
-        };
+        let is_python =
+            |block: &Value| has_text(block, "execution_type", "python") && !has_text(block, "category", "trigger");
         let source = |block: &Value| {
             let source = block.get("source_code").and_then(Value::as_str).filter(|_| is_python(block))?;
             (!source.trim().is_empty()).then(|| source.to_owned())

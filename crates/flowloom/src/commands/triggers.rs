@@ -124,6 +124,12 @@ fn suggest_schedule(app: &App, user: &str, id: &str, error: impl Into<CommandErr
     error.into().suggest_known_name(id, &ids)
 }
 
+fn suggest_hook(app: &App, user: &str, id: &str, error: impl Into<CommandError>) -> CommandError {
+    let known = app.store.list_hooks(Some(user)).unwrap_or_default();
+    let ids: Vec<String> = known.into_iter().map(|row| row.id).collect();
+    error.into().suggest_known_name(id, &ids)
+}
+
 fn print_removal(global: &Global, id: &str) {
     match global.json {
         true => print_json(&json!({"removed": id})),
@@ -170,11 +176,7 @@ pub(crate) async fn manage_hooks(global: &Global, command: HooksCommand) -> Comm
         }
         HooksCommand::Remove { id, user } => {
             let deleted = app.store.delete_hook(&user, &id, &Actor::command_line()).await;
-            deleted.map_err(|error| {
-                let known = app.store.list_hooks(Some(&user)).unwrap_or_default();
-                let ids: Vec<String> = known.into_iter().map(|row| row.id).collect();
-                CommandError::from(error).suggest_known_name(&id, &ids)
-            })?;
+            deleted.map_err(|error| suggest_hook(&app, &user, &id, error))?;
             print_removal(global, &id);
         }
     }

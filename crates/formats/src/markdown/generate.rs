@@ -22,7 +22,7 @@ use super::{DEFAULT_SYSTEM_PROMPT, MarkdownCompiler, ROLE_PREFIX};
 use crate::json_schema::find_schema_problem;
 
 /// Default temperature.
-pub(super) const DEFAULT_TEMPERATURE: f64 = 0.5;
+const DEFAULT_TEMPERATURE: f64 = 0.5;
 /// Maximum number of rounds of tool calls.
 const MAX_TOOL_ROUNDS: u32 = 8;
 
@@ -186,7 +186,7 @@ impl MarkdownCompiler<'_> {
         let mut is_valid = given.as_ref().is_none_or(Option::is_some) && stream.as_ref().is_none_or(Option::is_some);
         if let Some(source) = given.flatten() {
             match source.constant_value() {
-                Some(constant) => match self.read_constant_options(action, &constant, text) {
+                Some(constant) => match self.read_constant_options(action, &constant, options.clone(), text) {
                     Some(constant) => options = constant,
                     None => is_valid = false,
                 },

@@ -13,7 +13,6 @@ use oxc_span::GetSpan as _;
 
 use super::MarkdownCompiler;
 use super::actions::{Action, ActionValue};
-use super::generate::DEFAULT_TEMPERATURE;
 use super::native::static_key;
 use super::parse::TextPiece;
 
@@ -24,16 +23,17 @@ struct OptionPlace {
 }
 
 impl MarkdownCompiler<'_> {
-    /// The options of an action from their constant value. All that are wrong are reported.
+    /// The options of an action: those of a constant value, and `defaults` for the others. All that are wrong are reported.
     pub(super) fn read_constant_options(
         &mut self,
         action: &Action<'_>,
         value: &Value,
+        defaults: GenerateOptions,
         text: &TextPiece<'_>,
     ) -> Option<GenerateOptions> {
         // As in JavaScript, `null` and `undefined` have no fields.
         if *value == Value::Null {
-            return Some(GenerateOptions { temperature: Some(DEFAULT_TEMPERATURE), ..GenerateOptions::default() });
+            return Some(defaults);
         }
         let Some(map) = value.as_map() else {
             let problem = format!("must be an object, not {}", value.kind_name());
@@ -56,8 +56,7 @@ impl MarkdownCompiler<'_> {
         if !is_valid {
             return None;
         }
-        let base = GenerateOptions { temperature: Some(DEFAULT_TEMPERATURE), ..GenerateOptions::default() };
-        match base.override_with(value) {
+        match defaults.override_with(value) {
             Ok(options) => Some(options),
             Err(problem) => {
                 self.attribute_error(action, "options", &problem, text);
