@@ -153,8 +153,8 @@ test("a run that waits opens with its question on a narrow screen, and its wait 
   await page.getByLabel("Answer", { exact: true }).waitFor();
   await page.clock.runFor(60_000);
   await page.getByRole("tab", { name: "Steps" }).click();
-  await page.locator(".axis-cut").waitFor();
-  await waitForCount(page.locator(".bar[data-cut]"), 1);
+  await page.locator(".axis-gap").waitFor();
+  await waitForCount(page.locator(".bar-gap"), 1);
   await closePage(opened);
 });
 

@@ -291,6 +291,8 @@ export const t = {
     confirmCancelHelp: "Steps in progress are abandoned. A cancelled run can be retried.",
     confirmCancelDo: "Cancel the runs",
     deleteSelected: "Delete selected",
+    confirmRetry: (count: number) => `Retry ${count} runs?`,
+    confirmRetryHelp: "Each continues from its failure, and uses its models and tools again.",
     confirmDelete: (count: number) => (count === 1 ? "Delete this run?" : `Delete ${count} runs?`),
     confirmDeleteHelp:
       "Their events, outputs and child runs are deleted for good. Memory and conversations are kept.",
@@ -362,6 +364,7 @@ export const t = {
     differences: {
       same: "same",
       differs: "differs",
+      request: "same, for another request",
       "only-left": "only in the first",
       "only-right": "only in the second",
     },
@@ -382,6 +385,7 @@ export const t = {
     },
     missing: (label: string) => `Enter something for “${label}”.`,
     elsewhere: "Answered by someone else. Nothing was sent from here.",
+    notPermitted: "Your key may read this run, and not answer it. That needs a key with the scope run.",
     ended: "This no longer waits for an answer: the run has ended.",
     expires: (time: string) => `Open until ${time}; without an answer, the step then fails.`,
     later: "You answer the present state of the run. Go back to live first.",

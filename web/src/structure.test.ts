@@ -36,3 +36,15 @@ test("functions and files are short", () => {
   expect(FILES.length).toBeGreaterThan(300);
   expect(FILES.flatMap(findLong)).toEqual([]);
 });
+
+test("every class that a component names has a rule", () => {
+  const read = (pattern: RegExp, within: RegExp) =>
+    readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" })
+      .filter((file) => within.test(file))
+      .flatMap((file) => [...readFileSync(join(ROOT, "src", file), "utf8").matchAll(pattern)])
+      .map(([, found = ""]) => found);
+  const rules = new Set(read(/\.([a-z][\w-]*)/g, /\.css$/));
+  const named = read(/className="([^"]+)"/g, /\.tsx$/).flatMap((names) => names.split(" "));
+  expect(named.length).toBeGreaterThan(500);
+  expect([...new Set(named)].filter((name) => !rules.has(name))).toEqual([]);
+});

@@ -295,8 +295,15 @@ fn dollars_per_day_are_limited() {
     // A model without a known price cannot be bounded.
     let config = "default_model = \"house:m\"\n[providers.house]\nbase_url = \"http://127.0.0.1:9/v1\"\n";
     place.write("flowloom.toml", &format!("{config}[quotas]\nusd_per_day = 5\n"));
-    let output = place.run(&["run", "hello.json", "--input", "hello.json"]);
-    assert!(stderr_text(&output).contains("FL1112"), "{}", stderr_text(&output));
+    let step = json!({"name": "a", "functionId": "agent::chat", "promptTemplate": "Hi",
+        "mode": "sequential", "errorMode": "retry", "maxRetries": 2});
+    place.write("retried.json", &json!({"id": "retried", "name": "retried", "steps": [step]}).to_string());
+    let output = place.run(&["run", "retried.json", "--json"]);
+    let result: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    assert_eq!((exit_code(&output), result["error"]["code"].as_str()), (5, Some("FL1112")), "{result}");
+    let shown: Value = serde_json::from_slice(&place.run(&["show", "last", "--json"]).stdout).expect("one object");
+    assert_eq!(shown["steps"][0]["attempts"], 1, "no attempt can succeed: {shown}");
+    assert_eq!(exit_code(&place.run(&["replay", "last"])), 0);
 }
 
 #[test]

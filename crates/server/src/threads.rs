@@ -366,7 +366,8 @@ pub(crate) async fn run_turn(
             if sent.keep.is_some() {
                 cancel_open_turns(host, call.user(), &key).await?;
             }
-            let inputs = Value::map([("messages", earlier), ("message", sent.to_input())]);
+            // Lists of runs show the beginning of the inputs.
+            let inputs = Value::map([("message", sent.to_input()), ("messages", earlier)]);
             let new = StartRunRequest {
                 thread: Some(key),
                 needs_events: sent.subscribes,

@@ -17,7 +17,7 @@ export function AddDialog({ kinds, onAdd, onClose }: AddDialogProps) {
     search,
   );
   return (
-    <Dialog label={t.build.addTitle} onClose={onClose} className="add-dialog">
+    <Dialog label={t.build.addTitle} onClose={onClose}>
       <form
         onSubmit={(event) => {
           event.preventDefault();

@@ -56,6 +56,23 @@ test("loops and fan-outs stand above their parts, with the time of all of them",
   ]);
 });
 
+test("an equal answer to another request is a difference", () => {
+  const sending = (hash: string): RunState => {
+    const run = runOf({ "/a": "x", "/loop[0]": "y", "/loop[1]": "z", "/loop": "z" });
+    const steps = run.steps.map((step): StepState => {
+      return step.path === "/a" ? step : { ...step, tries: [{ number: 1, hash, startedAt: 1 }] };
+    });
+    return { ...run, steps };
+  };
+  const [left, right] = [sending("1"), sending("2")];
+  const pairs = pairSteps(left, right);
+  expect(firstDivergence(pairs)).toMatchObject({ path: "/loop[0]", difference: "request" });
+  const rows = (one: RunState, other: RunState) =>
+    listComparedRows(pairSteps(one, other), one, other, new Map()).map((row) => row.label);
+  expect(rows(left, right)).toEqual(["a", "loop", "[0]", "[1]"]);
+  expect(rows(left, left)).toEqual(["a", "loop"]);
+});
+
 test("equal runs do not diverge", () => {
   expect(firstDivergence(pairSteps(runOf({ "/a": "x" }), runOf({ "/a": "x" })))).toBeUndefined();
 });

@@ -1,9 +1,10 @@
-// Two runs side by side: their steps by path, and the first step whose result differs.
+// Two runs side by side: their steps by path, and the first step whose result or request differs.
 import type { Json } from "../api/json";
 import type { RunState, StepState } from "./fold";
 import { buildRows, listRows, type Names, type Row, type Summary, summarizeRow } from "./rows";
 
-export type Difference = "same" | "differs" | "only-left" | "only-right";
+/** `request`: the result is the same, and what was sent last is not. */
+export type Difference = "same" | "differs" | "request" | "only-left" | "only-right";
 
 /** A step of two runs. */
 export type StepPair = {
@@ -46,7 +47,9 @@ function differenceOf(left: StepState | undefined, right: StepState | undefined)
   if (!left) return "only-right";
   if (!right) return "only-left";
   const isSame = left.phase === right.phase && textOf(left.output) === textOf(right.output);
-  return isSame ? "same" : "differs";
+  if (!isSame) return "differs";
+  const [one, other] = [left.tries.at(-1)?.hash, right.tries.at(-1)?.hash];
+  return one === other ? "same" : "request";
 }
 
 /** A row of the comparison: a step, or what holds several, with what each run did there. */
@@ -61,7 +64,7 @@ export type ComparedRow = {
   pair: StepPair | undefined;
 };
 
-/** The steps of two runs as a tree, in which loops and fan-outs are above their parts. */
+/** The steps of two runs as a tree, in which loops and fan-outs are above their parts. Parts without a difference are left out. */
 export function listComparedRows(
   pairs: readonly StepPair[],
   left: RunState,
@@ -71,8 +74,9 @@ export function listComparedRows(
   const rows = buildRows(pairs);
   const byPath = new Map(pairs.map((pair) => [pair.path, pair]));
   const sides = [left, right].map((state) => ({ state, rows: indexRows(buildRows(state.steps)) }));
-  const allOpen = new Map([...indexRows(rows).keys()].map((path) => [path, true]));
-  return listRows(rows, pairs.length, allOpen, names).map(({ row, label, depth }) => {
+  const isOpen = (row: Row) => row.steps.some((at) => pairs[at]?.difference !== "same");
+  const folds = new Map([...indexRows(rows)].map(([path, row]) => [path, isOpen(row)]));
+  return listRows(rows, pairs.length, folds, names).map(({ row, label, depth }) => {
     const [one, other] = sides.map(({ state, rows }) => {
       const own = rows.get(row.path);
       return own && summarizeRow(state, own);
@@ -99,7 +103,7 @@ export function textOf(value: Json | undefined): string {
   return typeof value === "string" ? value : JSON.stringify(value, null, 2);
 }
 
-/** The first step whose result differs. */
+/** The first step whose result or request differs. */
 export function firstDivergence(pairs: readonly StepPair[]): StepPair | undefined {
   return pairs.find((pair) => pair.difference !== "same");
 }

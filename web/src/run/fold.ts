@@ -26,6 +26,8 @@ export type Phase =
 /** One try of an effect, for the waterfall. */
 export type Attempt = {
   number: number;
+  /** The hash of the request. */
+  hash?: string;
   startedAt: number;
   endedAt?: number;
   error?: StepError;
@@ -217,8 +219,8 @@ function changeOf(step: StepState, record: StepRecord): StepState {
 function changeFields(step: StepState, record: StepRecord): StepChange {
   switch (record.event) {
     case "step_started": {
-      const { kind, target } = record.data;
-      const tries = [...step.tries, { number: record.attempt, startedAt: record.at }];
+      const { kind, target, hash } = record.data;
+      const tries = [...step.tries, { number: record.attempt, hash, startedAt: record.at }];
       return { phase: "running", kind, target, attempts: record.attempt, tries };
     }
     case "step_finished": {
@@ -298,9 +300,9 @@ function addCutWarning(warnings: readonly string[], response: ResponseFacts | un
 }
 
 /** The sum of the uses of model calls. Its cost is known only if both costs are. */
-function sumUsage(before: Usage, used: Usage): Usage;
-function sumUsage(before: Usage | undefined, used: Usage | undefined): Usage | undefined;
-function sumUsage(before: Usage | undefined, used: Usage | undefined): Usage | undefined {
+export function sumUsage(before: Usage, used: Usage): Usage;
+export function sumUsage(before: Usage | undefined, used: Usage | undefined): Usage | undefined;
+export function sumUsage(before: Usage | undefined, used: Usage | undefined): Usage | undefined {
   if (!before || !used) return before ?? used;
   const isKnown = before.micro_usd !== undefined && used.micro_usd !== undefined;
   return {

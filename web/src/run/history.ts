@@ -1,7 +1,9 @@
 // All events of a run that have arrived, and the state after any of them. States in between are kept, so that moving to
 // an event folds at most INTERVAL events.
+import { closeSteps } from "./closed";
 import { applyRecord, copyState, createState, type RunState, type StepIndex, type StepState } from "./fold";
 import type { Delta, RunRecord } from "./record";
+import type { IdlePeriod } from "./time-scale";
 
 const INTERVAL = 512;
 
@@ -12,11 +14,17 @@ export class RunHistory {
   private readonly last: RunState = createState();
   private readonly texts = new Map<string, LiveText>();
   private readonly failures: number[] = [];
+  private readonly idle: IdlePeriod[] = [];
 
   /** Adds the next event. A repeated one is ignored; false if an event is missing before it. */
   add(record: RunRecord): boolean {
     if (record.seq <= this.last.seq) return true;
     if (record.seq !== this.last.seq + 1) return false;
+    const before = this.records.at(-1);
+    // The run waited, or had ended and was retried.
+    if (before?.event === "run_suspended" || before?.event === "run_finished") {
+      this.idle.push({ start: before.at, end: record.at });
+    }
     this.records.push(record);
     applyRecord(this.last, this.index, record);
     if (record.event === "step_failed" || (record.event === "run_finished" && record.data.error)) {
@@ -81,6 +89,11 @@ export class RunHistory {
     return state;
   }
 
+  /** The state after event `seq` as people see it: a run that has ended has no open steps. */
+  shownAt(seq: number): RunState {
+    return closeSteps(this.stateAt(seq));
+  }
+
   /** The first failure after `seq`, or the first of all. */
   nextFailure(seq: number): number | undefined {
     return this.failures.find((at) => at > seq) ?? this.failures[0];
@@ -89,6 +102,12 @@ export class RunHistory {
   /** The positions of all failures. */
   get failurePositions(): readonly number[] {
     return this.failures;
+  }
+
+  /** The times until the event `seq` in which nothing was performed, in order. */
+  listIdle(seq: number): IdlePeriod[] {
+    const until = this.records[seq - 1]?.at ?? 0;
+    return this.idle.filter((period) => period.end <= until);
   }
 
   /** The last event at or before a time. */

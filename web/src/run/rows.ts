@@ -1,7 +1,7 @@
 // The steps of a run as a tree of rows: a row for each step, and one for each loop, fan-out or part that holds several.
 import { t } from "../strings";
-import type { Phase, RunState, StepState } from "./fold";
-import { isFinal } from "./record";
+import { type Phase, type RunState, type StepState, sumUsage } from "./fold";
+import { isFinal, type Usage } from "./record";
 
 export type Row = {
   path: string;
@@ -284,6 +284,30 @@ export function shownPhase(step: StepState, failed?: string): ShownPhase {
   if (step.phase === "running" && last?.error && last.endedAt !== undefined) return "retrying";
   if (step.phase === "finished" && step.isReused) return "reused";
   return step.phase;
+}
+
+/** The row with a path. */
+export function findRow(rows: readonly Row[], path: string): Row | undefined {
+  for (const row of rows) {
+    if (row.path === path) return row;
+    if (isWithin(path, row.path)) return findRow(row.children, path);
+  }
+  return undefined;
+}
+
+/** Those of a row's parts that exist in a state. */
+export function listParts(state: RunState, row: Row): Row[] {
+  return row.children.slice(0, countStarted(row, state.steps.length));
+}
+
+/** What the model calls in a row have used; undefined if there were none. */
+export function sumRowUsage(state: RunState, row: Row): Usage | undefined {
+  return row.steps.reduce<Usage | undefined>((sum, at) => sumUsage(sum, state.steps[at]?.usage), undefined);
+}
+
+/** The position of the innermost shown row that contains a path; -1 if none does. */
+export function findShown(shown: readonly VisibleRow[], path: string): number {
+  return shown.findLastIndex(({ row, attempt }) => attempt === undefined && isWithin(path, row.path));
 }
 
 /** The steps because of which a run failed: the one where it failed, or those that failed within it. */

@@ -1,6 +1,7 @@
 // A run as a turn of a conversation: the messages, the calls of tools, and open questions to a person.
 import type { Json } from "../api/json";
 import type { RunState, StepState } from "./fold";
+import { isFinal } from "./record";
 
 export type TurnEntry =
   /** An answer of a model; `text` is undefined while it arrives. */
@@ -24,7 +25,7 @@ export function listEntries(state: RunState): TurnEntry[] {
   const isGraph = state.created?.format === "graph";
   let open: Extract<TurnEntry, { kind: "called" }>[] = [];
   for (const step of state.steps) {
-    if (step.phase === "uncertain") entries.push({ kind: "uncertain", step });
+    if (step.phase === "uncertain" && !isFinal(state.status)) entries.push({ kind: "uncertain", step });
     if (step.kind === "ask" || step.question) entries.push({ kind: "asked", step });
     if (step.kind === "generate" && isTurn(step.path)) {
       const answer = readAnswer(step.output);

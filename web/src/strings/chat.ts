@@ -11,6 +11,7 @@ export const chat = {
   noneHelp: "Add a graph, or talk with an agent that calls your workflows.",
   newThread: "New conversation",
   empty: "Say something to begin.",
+  readOnly: "Your key may read conversations, and not continue them. That needs a key with the scope run.",
   choose: "Choose someone from the list.",
   earlier: "Show earlier messages",
   replaced: (text: string) => `Replaced by an edited message: ${text}`,

@@ -29,7 +29,8 @@ export const settings = {
   provider: "Provider",
   keySet: "Key is set",
   notAsked: "Needs no key; not asked yet",
-  noAnswer: (address: string) => `Does not answer at ${address}`,
+  noAnswer: (address: string | undefined) =>
+    address === undefined ? "Does not answer" : `Does not answer at ${address}`,
   serves: (models: string[]) =>
     models.length === 0
       ? "Answers, but does not list its models"
@@ -73,6 +74,7 @@ export const settings = {
   create: "Create",
   secrets: "Secrets",
   noSecrets: "No secret is set. Set FLOWLOOM_SECRET_NAME in the environment of the server.",
+  noSecretsForUser: "No secret is bound to you. Those of the operator are not listed here.",
   secretName: "Name",
   isSet: "Value",
   set: "set",

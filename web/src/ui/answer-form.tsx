@@ -1,6 +1,7 @@
 // Answers what a run waits for: a question, an approval, or the decision about an uncertain effect.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type KeyboardEvent, useMemo, useState } from "react";
+import { useMay } from "../api/caller";
 import { ApiError, api, read } from "../api/client";
 import { type Json, parseJson } from "../api/json";
 import { runQuery, stepQuery } from "../api/queries";
@@ -40,7 +41,8 @@ function useStoredAnswer(run: string, path: string): string | undefined {
 
 export function AnswerForm({ run, path, question, onDone, onSent, ...props }: AnswerProps) {
   const stored = useStoredAnswer(run, path);
-  const closed = props.closed ?? stored;
+  const mayAnswer = useMay("run");
+  const closed = props.closed ?? stored ?? (mayAnswer ? undefined : t.answer.notPermitted);
   const schema = question.schema as Schema | undefined;
   const fields = useMemo(() => listFields(schema), [schema]);
   const [entries, setEntries, forget] = useKept(`answer ${run} ${path}`, () => startEntries(fields));
@@ -153,6 +155,7 @@ type Decision = { how: "resend" | "fail" } | { how: "value"; value: Json };
 export function ResolveForm({ run, path, onDone, onSent }: ResolveProps) {
   const [text, setText, forget] = useKept(`resolve ${run} ${path}`, () => "");
   const [isInvalid, setIsInvalid] = useState(false);
+  const mayDecide = useMay("run");
   const resolve = useSend(onDone, async (decision: Decision) => {
     const body = { path, ...decision } as never;
     await read(api.POST("/api/v1/runs/{id}/resolve", { params: { path: { id: run } }, body }));
@@ -167,6 +170,7 @@ export function ResolveForm({ run, path, onDone, onSent }: ResolveProps) {
       setIsInvalid(true);
     }
   };
+  if (!mayDecide) return <Problem severity="warning">{t.answer.notPermitted}</Problem>;
   return (
     <div className="answer">
       <p className="answer-question">{t.answer.uncertainTitle}</p>

@@ -43,12 +43,15 @@ type ConfirmProps = {
   help: string;
   confirm: string;
   keep?: string;
+  /** Whether nothing is lost by it. */
+  isHarmless?: boolean;
   onConfirm: () => void;
   onClose: () => void;
 };
 
-/** Asks before an action that cannot be undone. */
-export function ConfirmDialog({ title, help, confirm, keep = t.cancel, onConfirm, onClose }: ConfirmProps) {
+/** Asks before an action that cannot be undone, or that costs something. */
+export function ConfirmDialog(props: ConfirmProps) {
+  const { title, help, confirm, keep = t.cancel, isHarmless = false, onConfirm, onClose } = props;
   return (
     <Dialog label={title} onClose={onClose}>
       <div className="dialog-body">
@@ -57,7 +60,7 @@ export function ConfirmDialog({ title, help, confirm, keep = t.cancel, onConfirm
         <div className="dialog-actions">
           <Button onClick={onClose}>{keep}</Button>
           <Button
-            look="danger"
+            look={isHarmless ? "main" : "danger"}
             onClick={() => {
               onConfirm();
               onClose();

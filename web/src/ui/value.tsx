@@ -3,7 +3,7 @@ import { useMemo, useState } from "react";
 import { ExactNumber, formatJson, type Json, parseJson } from "../api/json";
 import { t } from "../strings";
 import { CopyButton } from "./button";
-import { formatNumber } from "./format";
+import { MoreButton, usePart } from "./long-list";
 import { Markdown } from "./markdown";
 import { TableHead } from "./table-head";
 
@@ -29,16 +29,18 @@ type ValueProps = {
   label: string;
   /** Whether an object is first shown as rows of names and values, for people who decide something. */
   asFields?: boolean;
+  /** What *Copy* copies, if a part of it is shown elsewhere. */
+  copied?: Json;
 };
 
 /** A value in the looks that fit it. */
-export function ValueView({ value, label, asFields = false }: ValueProps) {
+export function ValueView({ value, label, asFields = false, copied = value }: ValueProps) {
   const held = useMemo(() => readStructure(value), [value]);
   const looks: Look[] =
     asFields && isRecord(value) ? ["fields", ...looksOf(value, held)] : looksOf(value, held);
   const [chosen, setChosen] = useState<Look>();
   const look = chosen && looks.includes(chosen) ? chosen : (looks[0] ?? "json");
-  const text = typeof value === "string" ? value : formatJson(value);
+  const text = toText(value);
   return (
     <section className="value" aria-label={label}>
       <header className="value-head">
@@ -55,7 +57,7 @@ export function ValueView({ value, label, asFields = false }: ValueProps) {
               {t.looks[one]}
             </button>
           ))}
-        <CopyButton text={() => text} />
+        <CopyButton text={() => toText(copied)} />
       </header>
       <div className="value-body">
         {look === "fields" && <Fields value={value as { [key: string]: Json }} />}
@@ -68,6 +70,10 @@ export function ValueView({ value, label, asFields = false }: ValueProps) {
       </div>
     </section>
   );
+}
+
+function toText(value: Json): string {
+  return typeof value === "string" ? value : formatJson(value);
 }
 
 /** The list or object that a text holds as JSON, as answers of models often do. */
@@ -133,29 +139,6 @@ function LongMarkdown({ text }: { text: string }) {
       <Markdown text={text.slice(0, part.count)} />
       <MoreButton part={part} unit={t.units.characters} />
     </>
-  );
-}
-
-/** How much of something long is shown, and how the viewer gets more. */
-type ShownPart = { count: number; total: number; next: number; showMore: () => void };
-
-/** The first portion of something long; each of the next ones is ten times as large. */
-function usePart(total: number, first: number): ShownPart {
-  const [count, setCount] = useState(first);
-  const next = Math.min(total, count * 10);
-  return { count, total, next, showMore: () => setCount(next) };
-}
-
-function MoreButton({ part, unit }: { part: ShownPart; unit: string }) {
-  const { count, total, next, showMore } = part;
-  if (count >= total) return null;
-  return (
-    <p className="value-more">
-      <span className="soft">{t.shownOf(formatNumber(count), formatNumber(total), unit)}</span>{" "}
-      <button type="button" className="button" onClick={showMore}>
-        {next === total ? t.showAll : t.showMore(formatNumber(next - count))}
-      </button>
-    </p>
   );
 }
 

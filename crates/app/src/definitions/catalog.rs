@@ -20,7 +20,7 @@ use super::flow_folder::FlowFolder;
 use super::folder::{self, ModificationTimes, is_unchanged, read_modification_times};
 use super::found;
 use super::included::{ReadFile, find_included, is_text};
-use crate::blocks::PythonSyntax;
+use crate::blocks::BlockRegistry;
 use crate::config::Config;
 use crate::definitions::bundle::{AvailableTools, Bundle};
 use crate::definitions::source::{LoadedDefinition, Loader, problem_of_whole_file};
@@ -364,9 +364,9 @@ impl Catalog {
         self.parts.servers.query_available(&self.parts.config, servers).await
     }
 
-    /// The parser of Python sources.
-    pub fn python_syntax(&self) -> &PythonSyntax {
-        self.parts.blocks.python_syntax()
+    /// The blocks of users.
+    pub fn blocks(&self) -> &BlockRegistry {
+        &self.parts.blocks
     }
 
     /// Loads definitions with the configuration of this installation.

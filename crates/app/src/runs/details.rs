@@ -124,7 +124,7 @@ pub fn omit_requests_beyond(steps: &mut [StepDetails], max_bytes: usize) {
 pub(super) fn name_phase(step: &StepState, run: Status) -> &'static str {
     match step.phase {
         Phase::Running if run == Status::Interrupted => run.name(),
-        Phase::Running if run.is_final() => Phase::Aborted.name(),
+        Phase::Running | Phase::Waiting if run.is_final() => Phase::Aborted.name(),
         phase => phase.name(),
     }
 }

@@ -9,12 +9,14 @@ use crate::runs::masking::mask_request;
 /// Length of the line, in characters.
 const MAX_LINE_CHARS: usize = 120;
 
-/// The inputs in one line: the text of a single input, or all of them with their names. Files are named; secrets in headers
-/// and in parameters of addresses are masked. `None` if there is nothing to show.
+/// The inputs in one line: the text of a single input, or all of them with their names. Of a turn of a conversation, its own
+/// message. Files are named; secrets in headers and in parameters of addresses are masked. `None` if there is nothing to
+/// show.
 pub fn write_input_line(inputs: &Value) -> Option<String> {
     let mut shown = serde_json::to_value(inputs).ok()?;
     mask_request(&mut shown);
     let text = match shown {
+        Json::Object(fields) if is_turn(&fields) => write_message(&fields["message"], inputs.get("message")),
         Json::Object(fields) => {
             let fields = fields.iter().filter(|(_, value)| !is_empty(value));
             let texts = fields.map(|(name, value)| (name, write_field(value, inputs.get(name))));
@@ -28,6 +30,18 @@ pub fn write_input_line(inputs: &Value) -> Option<String> {
     };
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     (!line.is_empty()).then(|| shorten_text(&line, MAX_LINE_CHARS))
+}
+
+/// Whether these are the inputs of a turn: a message, and those before it.
+fn is_turn(inputs: &serde_json::Map<String, Json>) -> bool {
+    inputs.get("messages").is_some_and(Json::is_array) && inputs.get("message").is_some_and(|message| !is_empty(message))
+}
+
+/// A message: its text, and the names of its files.
+fn write_message(shown: &Json, input: Option<&Value>) -> String {
+    let Json::Array(parts) = shown else { return write_field(shown, input) };
+    let input = |at: usize| input.and_then(Value::as_list)?.get(at);
+    parts.iter().enumerate().map(|(at, part)| write_field(part, input(at))).collect::<Vec<_>>().join(", ")
 }
 
 fn is_empty(value: &Json) -> bool {
@@ -69,6 +83,12 @@ mod tests {
         assert_eq!(write(r#""storms""#), line("storms"));
         assert_eq!(write("{}"), None);
         assert_eq!(write(r#"{"message": ""}"#), None);
+        assert_eq!(
+            write(r#"{"message": "And order 7?", "messages": [{"role": "user", "content": "Where is order 6?"}]}"#),
+            line("And order 7?")
+        );
+        let file = r#"{"$file": {"name": "plan.txt", "mime": "text/plain", "base64": "aGk="}}"#;
+        assert_eq!(write(&format!(r#"{{"message": ["See", {file}], "messages": []}}"#)), line("See, plan.txt"));
         let long = write_input_line(&"é".repeat(500).as_str().into()).expect("a line");
         assert_eq!((long.chars().count(), long.ends_with('…')), (MAX_LINE_CHARS + 1, true));
     }

@@ -238,6 +238,10 @@ impl GraphCompiler<'_> {
         };
         let (items, _) = fields.read_required_list("nodes", self.problems)?;
         let nodes = NodeList::new(items.iter().filter_map(|item| self.read_node(item)).collect());
+        if nodes.nodes.is_empty() {
+            self.report_no_nodes(&fields, items.is_empty());
+            return None;
+        }
         let edges = self.read_edges(&fields, &nodes);
         let entry = self.read_entry(&fields, &nodes);
         let mut outgoing = vec![Vec::new(); nodes.nodes.len()];
@@ -249,7 +253,7 @@ impl GraphCompiler<'_> {
         let missing = graph.nodes.iter().filter_map(|node| check::missing_agent(node, &self.agents));
         let place = |agent: &str| related_path(file, &format!("{AGENTS_FOLDER}{agent}/{AGENT_SETTINGS_FILE}"));
         self.missing_files.extend(missing.map(|(agent, _)| place(agent)));
-        if self.problems.has_errors() || graph.nodes.is_empty() {
+        if self.problems.has_errors() {
             return None;
         }
         Some(Plan {
@@ -264,6 +268,14 @@ impl GraphCompiler<'_> {
             thread: Some(THREAD_NAME.into()),
             root: steps::build_machine(&graph, &self.agents),
         })
+    }
+
+    /// Reports a graph without nodes. If it has items that are no nodes, they are reported already.
+    fn report_no_nodes(&mut self, fields: &Fields<'_>, has_no_items: bool) {
+        if let Some(list) = fields.get("nodes").filter(|_| has_no_items) {
+            self.problems.add_error(Code::NoEntry, list.span, "the graph has no nodes").help =
+                Some("add a node, for example one with \"nodeType\": \"AGENT\"".into());
+        }
     }
 
     fn read_node<'a>(&mut self, node: &'a Node) -> Option<GraphNode<'a>> {

@@ -327,7 +327,7 @@ impl Context<'_> {
                     .collect::<Vec<_>>()
             };
             return match (kind, role) {
-                (NameKind::Function, _) => propose_names(&self.known.functions, kind),
+                (NameKind::Function, _) => propose_names(&self.known.list_functions(self.file.index.format), kind),
                 (NameKind::Model, _) => propose_names(&self.known.models, kind),
                 (NameKind::Tool, _) if path.first() != Some(&PathStep::Key("tools".to_owned())) => {
                     let tools = tree.get("tools").and_then(Node::items).unwrap_or_default().iter();
@@ -336,9 +336,9 @@ impl Context<'_> {
                     propose_names(&names, kind)
                 }
                 (NameKind::Tool, _) => {
-                    let functions = propose_names(&self.known.functions, kind).into_iter();
-                    let tools = functions.filter(|function| is_tool(&function.label));
-                    propose_names(&self.known.workflows, kind).into_iter().chain(tools).collect()
+                    let mut tools = propose_names(&self.known.workflows, kind);
+                    tools.extend(propose_names(&self.known.list_functions(self.file.index.format), kind));
+                    tools
                 }
                 (NameKind::Block, Role::Read) => join_unique(own(), propose_names(&self.known.blocks, kind)),
                 (NameKind::Agent, Role::Read) => join_unique(own(), propose_names(&self.known.agents, kind)),

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use flowloom_app::definitions::nameable::{Nameable, NameableThings};
+use flowloom_core::plan::Format;
+use flowloom_formats::steps;
 
-use super::completion::is_configured;
+use super::completion::{is_configured, is_tool};
 use super::mdx::plain_name;
 
 /// The names outside of a definition that it can use.
@@ -58,6 +60,13 @@ impl From<NameableThings> for Known {
 }
 
 impl Known {
+    /// The functions that definitions of a format can call. Those that are only kinds of steps, and stages of the planner,
+    /// are for step lists.
+    pub fn list_functions(&self, format: Option<Format>) -> Vec<KnownName> {
+        let is_step_list = format == Some(steps::FORMAT);
+        self.functions.iter().filter(|function| is_step_list || is_tool(&function.name)).cloned().collect()
+    }
+
     /// The function of the configuration that an element of a Markdown workflow calls.
     pub fn find_called_function(&self, element: &str) -> Option<&KnownName> {
         let element = plain_name(element);

@@ -7,6 +7,7 @@ use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
 use flowloom_core::effect::{GenerateReply, GenerateRequest, Purpose};
 use flowloom_core::error::StepFailure;
+use flowloom_core::path::Path;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
@@ -22,18 +23,19 @@ impl Interpreter {
         context: EffectContext,
     ) -> Result<EffectOutcome, EffectFailure> {
         if self.limits.tokens.is_none() && self.limits.micro_usd.is_none() {
+            let path = context.path.clone();
             let answered = self.generate_reply(request, context).await;
             self.ledger.add_usage(find_usage(&answered));
-            return Ok(answer_outcome(answered.map_err(EffectFailure::Step)?, request));
+            return Ok(answer_outcome(answered.map_err(|failed| classify_failure(failed, path))?, request));
         }
         let mut bounded = request.clone();
-        let exceeded =
-            |error| EffectFailure::Interrupt(Interrupt::Limit(Status::BudgetExceeded, error, context.path.clone()));
+        let path = context.path.clone();
+        let exceeded = |error| over_budget(error, path.clone());
         let claim = self.bound_cost(&mut bounded).map_err(exceeded)?;
         let held = self.ledger.reserve_amount(&self.limits, claim).await.map_err(exceeded)?;
         let answered = self.generate_reply(&bounded, context).await;
         held.settle_usage(find_usage(&answered));
-        Ok(answer_outcome(answered.map_err(EffectFailure::Step)?, request))
+        Ok(answer_outcome(answered.map_err(|failed| classify_failure(failed, path))?, request))
     }
 
     /// Calls a model. A failure has the usage of the answers that were refused.
@@ -73,6 +75,19 @@ impl Interpreter {
             }
         };
         Ok(Amount { tokens: prompt + answer, micro_usd })
+    }
+}
+
+/// A failure that ends the run, whatever the error mode of the step is.
+fn over_budget(error: StepFailure, path: Path) -> EffectFailure {
+    EffectFailure::Interrupt(Interrupt::Limit(Status::BudgetExceeded, error, path))
+}
+
+/// The failure of a model call. A quota of money that cannot be enforced is like a budget: no attempt can succeed.
+fn classify_failure(failed: FailedAttempt, path: Path) -> EffectFailure {
+    match failed.error.code {
+        Code::PriceUnknown => over_budget(failed.error, path),
+        _ => EffectFailure::Step(failed),
     }
 }
 

@@ -10,6 +10,7 @@ use axum::response::Response;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::keys::Scope;
 use flowloom_core::diagnostic::{Diagnostic, Fix, Span, apply_safe_fixes};
+use flowloom_core::plan::Format;
 use flowloom_formats::StopFlag;
 use flowloom_lsp::analysis::completion::{Proposal, ProposalKind, list_proposals};
 use flowloom_lsp::analysis::definition::{Definition, IndexedFile};
@@ -222,7 +223,7 @@ fn look_up(known: Known, definition: &Definition, spot: Spot<'_>) -> Result<Anal
             let proposals = list_proposals(definition, file, offset, &known);
             Analysis { completions: proposals.into_iter().map(to_completion).collect(), ..Analysis::default() }
         }
-        Question::Names => Analysis { names: Some(write_names(known)), ..Analysis::default() },
+        Question::Names => Analysis { names: Some(write_names(known, file.index.format)), ..Analysis::default() },
         Question::Variables => Analysis { variables: list_variables(definition, file, offset), ..Analysis::default() },
         Question::Meaning | Question::Fixes => {
             let meaning = find_meaning(definition, file, offset, &known).map(|meaning| MeaningInfo {
@@ -274,12 +275,12 @@ fn list_variables(definition: &Definition, file: &IndexedFile, offset: usize) ->
     visible.into_iter().map(variable).collect()
 }
 
-fn write_names(known: Known) -> NameLists {
+fn write_names(known: Known, format: Option<Format>) -> NameLists {
     let write = |names: Vec<KnownName>| {
         names.into_iter().map(|name| NamedThing { name: name.name, detail: name.detail }).collect()
     };
     NameLists {
-        functions: write(known.functions),
+        functions: write(known.list_functions(format)),
         models: write(known.models),
         blocks: write(known.blocks),
         agents: write(known.agents),

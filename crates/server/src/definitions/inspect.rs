@@ -14,7 +14,7 @@ use flowloom_app::definitions::outline::outline_plan;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
-use flowloom_core::plan::Plan;
+use flowloom_core::plan::{Format, Plan};
 use flowloom_core::value::Value;
 use flowloom_formats::StopFlag;
 use flowloom_formats::pipeline;
@@ -272,7 +272,7 @@ pub(crate) async fn inspect_open_definition(
     let inspect = move |stop: &StopFlag| {
         let opened = asked.source.open()?;
         let compiled = opened.compile(&catalog, &user, stop)?;
-        let blocks = list_blocks(compiled.source.files());
+        let blocks = list_blocks(&catalog, &user, opened.format, compiled.source.files())?;
         Ok::<_, Problem>(inspect_text(&catalog, &opened, &blocks, compiled.source.compiled.plan.as_ref()))
     };
     compile_to_json(inspect).await
@@ -298,7 +298,8 @@ pub(crate) async fn edit_open_definition(
     let change = move |stop: &StopFlag| {
         let mut opened = asked.source.open()?;
         let edits: Vec<Edit> = asked.edits.into_iter().map(EditRequest::read).collect::<ApiResult<_>>()?;
-        let blocks = list_blocks(opened.compile(&catalog, &user, stop)?.source.files());
+        let compiled = opened.compile(&catalog, &user, stop)?;
+        let blocks = list_blocks(&catalog, &user, opened.format, compiled.source.files())?;
         let (mut part, mut read_bytes) = (None, 0);
         for edit in edits {
             read_bytes += opened.text().len();
@@ -323,11 +324,20 @@ pub(crate) async fn edit_open_definition(
     compile_to_json(change).await
 }
 
-/// The blocks of files that a definition uses.
-fn list_blocks(files: &BTreeMap<String, Vec<u8>>) -> Vec<Value> {
+/// The blocks that nodes of a pipeline can use besides built-in ones: those of its files, then those that are stored.
+fn list_blocks(
+    catalog: &Catalog,
+    user: &str,
+    format: Option<Format>,
+    files: &BTreeMap<String, Vec<u8>>,
+) -> ApiResult<Vec<Value>> {
+    if format != Some(pipeline::FORMAT) {
+        return Ok(Vec::new());
+    }
     let is_block = |path: &str| path.contains(pipeline::BLOCKS_FOLDER) && path.ends_with(".json");
     let read = |bytes: &[u8]| parse_value(&String::from_utf8_lossy(bytes)).ok();
-    files.iter().filter(|(path, _)| is_block(path)).filter_map(|(_, bytes)| read(bytes)).collect()
+    let own = files.iter().filter(|(path, _)| is_block(path)).filter_map(|(_, bytes)| read(bytes));
+    Ok(own.chain(catalog.blocks().list_stored(user)?).collect())
 }
 
 /// Calls a function with what changes are made in; `None` if the format is not known.

@@ -92,7 +92,7 @@ pub(crate) async fn store_workflow(
         stored::compile_for_user(shared.store(), &loader, &user, &content).map(|compiled| (compiled, content))
     });
     let (mut compiled, content) = compiled.await??;
-    compiled.source.add_python_errors(catalog.python_syntax()).await;
+    compiled.source.add_python_errors(catalog.blocks().python_syntax()).await;
     let new = check_definition(key.clone(), &content, &compiled, is_draft)?;
     let changed = apply_change(catalog.store(), DefinitionChange::Put(new), condition, caller).await?;
     let catalog = catalog.clone();

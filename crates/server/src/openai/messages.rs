@@ -142,7 +142,7 @@ impl Conversation {
         let before = others.filter_map(|(_, message)| to_graph_message(message).transpose());
         let before = ("messages", Value::list(before.collect::<ApiResult<_>>()?));
         Ok(match last {
-            Some(last) => Value::map([before, ("message", message_value(&self.0[last])?)]),
+            Some(last) => Value::map([("message", message_value(&self.0[last])?), before]),
             None => Value::map([before]),
         })
     }

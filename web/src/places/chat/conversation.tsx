@@ -1,6 +1,7 @@
 // The messages of a conversation. Each turn is a run; its events are followed while it is in progress.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useMay } from "../../api/caller";
 import { api, read, type Schemas } from "../../api/client";
 import { isFinal, type RunStatus } from "../../run/record";
 import { t } from "../../strings";
@@ -32,6 +33,7 @@ export function Conversation({ partner, thread }: { partner: Partner; thread: st
     setFacts((known) => (known.has(run) ? known : new Map(known).set(run, found)));
   }, []);
   const log = useFollowedEnd(items.length);
+  const mayRun = useMay("run");
   return (
     <>
       <div className="chat-log" role="log" aria-label={t.chat.threads} ref={log}>
@@ -48,6 +50,7 @@ export function Conversation({ partner, thread }: { partner: Partner; thread: st
             run={item.run_id}
             speaker={partner.title}
             isReplaced={replaced.has(item.run_id)}
+            isReadOnly={!mayRun}
             isLast={item === last}
             onFacts={onFacts}
             onEnd={refresh}
@@ -59,16 +62,20 @@ export function Conversation({ partner, thread }: { partner: Partner; thread: st
         {send.error && <ErrorBox error={send.error} />}
         {stop.error && <ErrorBox error={stop.error} />}
       </div>
-      <Composer
-        key={edited ? `edit ${edited.earlier}` : "new"}
-        edited={edited}
-        waitsFor={last?.status !== "waiting" ? undefined : isApproval ? "approval" : "answer"}
-        isBusy={send.isPending || isRunning}
-        place={`chat ${partner.id} ${thread} ${edited?.earlier ?? ""}`}
-        onSend={(said) => send.mutateAsync(said)}
-        onStop={last && isRunning ? () => stop.mutate(last.run_id) : undefined}
-        onCancelEdit={() => setEdited(undefined)}
-      />
+      {mayRun ? (
+        <Composer
+          key={edited ? `edit ${edited.earlier}` : "new"}
+          edited={edited}
+          waitsFor={last?.status !== "waiting" ? undefined : isApproval ? "approval" : "answer"}
+          isBusy={send.isPending || isRunning}
+          place={`chat ${partner.id} ${thread} ${edited?.earlier ?? ""}`}
+          onSend={(said) => send.mutateAsync(said)}
+          onStop={last && isRunning ? () => stop.mutate(last.run_id) : undefined}
+          onCancelEdit={() => setEdited(undefined)}
+        />
+      ) : (
+        <p className="chat-empty soft">{t.chat.readOnly}</p>
+      )}
     </>
   );
 }

@@ -23,6 +23,8 @@ type TurnProps = {
   run: string;
   speaker: string;
   isReplaced: boolean;
+  /** Whether the key may not continue the conversation. */
+  isReadOnly: boolean;
   isLast: boolean;
   onFacts: (run: string, facts: TurnFacts) => void;
   onEnd: () => void;
@@ -36,7 +38,7 @@ export function TurnView(props: TurnProps) {
   const follower = useFollower(props.run);
   const { run, isLast, onFacts, onEnd } = props;
   const length = follower?.history.length ?? 0;
-  const state = follower && length > 0 ? follower.history.stateAt(length) : undefined;
+  const state = follower && length > 0 ? follower.history.shownAt(length) : undefined;
   const said = readOpening(state?.created?.inputs);
   const isKnown = state?.created !== undefined;
   const status = state?.status;
@@ -68,7 +70,8 @@ type ContentProps = TurnProps & {
   said: Opening;
 };
 
-function TurnContent({ follower, state, said, speaker, isReplaced, onEdit, onRetry }: ContentProps) {
+function TurnContent(props: ContentProps) {
+  const { follower, state, said, speaker, isReplaced, isReadOnly, onEdit, onRetry } = props;
   const entries = listEntries(state);
   const isEnded = isFinal(state.status);
   const isStopped = state.status === "cancelled";
@@ -79,7 +82,7 @@ function TurnContent({ follower, state, said, speaker, isReplaced, onEdit, onRet
       <div className="chat-said" data-who="person">
         <header>
           <h3>{t.chat.you}</h3>
-          {!isReplaced && said.files.length === 0 && (
+          {!isReplaced && !isReadOnly && said.files.length === 0 && (
             <IconButton icon="edit" label={t.chat.edit} onClick={() => onEdit(said)} />
           )}
         </header>
@@ -103,7 +106,7 @@ function TurnContent({ follower, state, said, speaker, isReplaced, onEdit, onRet
       {state.error && !isStopped && <Problem code={state.error.code}>{state.error.message}</Problem>}
       {isEnded && !state.error && !hasAnswer && !isStopped && <p className="faint">{t.chat.failed}</p>}
       <TurnFoot state={state} run={follower.run}>
-        {isEnded && !isReplaced && said.files.length === 0 && (
+        {isEnded && !isReplaced && !isReadOnly && said.files.length === 0 && (
           <Button look="quiet" icon="undo" onClick={() => onRetry(said)}>
             {t.chat.retry}
           </Button>

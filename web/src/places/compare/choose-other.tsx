@@ -22,9 +22,9 @@ export function ChooseOther({ run }: { run: string }) {
     return <NothingHere>{t.run.missing}</NothingHere>;
   }
   if (!follower || follower.history.length === 0) return <p className="page soft">{t.loading}</p>;
-  const state = follower.history.stateAt(follower.history.length);
+  const state = follower.history.shownAt(follower.history.length);
   return (
-    <div className="page compare">
+    <div className="page">
       <header className="page-head">
         <h1>{t.compare.title}</h1>
       </header>

@@ -29,7 +29,7 @@ export function CompareVersions() {
     void navigate({ search: (before) => ({ ...before, [which]: writeSide(side) }), replace: true });
   const isChosen = sides.a.workflow !== "" && sides.b.workflow !== "";
   return (
-    <div className="page compare">
+    <div className="page">
       <header className="page-head">
         <h1>{t.versionDiff.title}</h1>
       </header>

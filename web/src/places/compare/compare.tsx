@@ -19,6 +19,7 @@ import type { Summary } from "../../run/rows";
 import { t } from "../../strings";
 import { DiffView } from "../../ui/diff-view";
 import { formatCost, formatDuration, formatNumber } from "../../ui/format";
+import { MoreButton, usePart } from "../../ui/long-list";
 import { EmptyPlace } from "../../ui/problem";
 import { PhaseMark } from "../../ui/state";
 import { TableHead } from "../../ui/table-head";
@@ -73,7 +74,7 @@ function Compared({ left, right }: { left: RunFollower; right: RunFollower }) {
   const row = rows.find(({ path }) => path === search.step);
   const pair = row ? row.pair : first;
   return (
-    <div className="page compare">
+    <div className="page">
       <header className="page-head">
         <h1>{t.compare.title}</h1>
       </header>
@@ -96,12 +97,16 @@ function Compared({ left, right }: { left: RunFollower; right: RunFollower }) {
 /** The state of a run after its last event so far. */
 function useNewest({ history }: RunFollower): RunState {
   const { length } = history;
-  return useMemo(() => history.stateAt(length), [history, length]);
+  return useMemo(() => history.shownAt(length), [history, length]);
 }
 
 type StepTableProps = { rows: ComparedRow[]; chosen: string | undefined };
 
+/** So many steps are shown at first. */
+const SHOWN_STEPS = 500;
+
 function StepTable({ rows, chosen }: StepTableProps) {
+  const part = usePart(rows.length, SHOWN_STEPS);
   const navigate = useNavigate({ from: "/runs/compare" });
   const select = (step: string) =>
     void navigate({ search: (before) => ({ ...before, step }), replace: true });
@@ -110,7 +115,7 @@ function StepTable({ rows, chosen }: StepTableProps) {
       <table className="table">
         <TableHead columns={[t.compare.step, t.compare.left, t.compare.right, t.compare.result]} />
         <tbody>
-          {rows.map(({ path, label, depth, left, right, difference, pair }) => (
+          {rows.slice(0, part.count).map(({ path, label, depth, left, right, difference, pair }) => (
             <tr key={path} data-selected={path === chosen || undefined} data-difference={difference}>
               <td style={{ paddingLeft: 12 + depth * 16 }}>
                 <button
@@ -130,6 +135,7 @@ function StepTable({ rows, chosen }: StepTableProps) {
           ))}
         </tbody>
       </table>
+      <MoreButton part={part} unit={t.units.rows} />
     </div>
   );
 }

@@ -24,7 +24,7 @@ const FlowGraph = lazy(() => import("../../ui/flow-graph").then((found) => ({ de
 export function Building({ run }: { run: string }) {
   const follower = useFollower(run);
   const length = follower?.history.length ?? 0;
-  const state = follower && length > 0 ? follower.history.stateAt(length) : undefined;
+  const state = follower && length > 0 ? follower.history.shownAt(length) : undefined;
   const isOver = state !== undefined && isFinal(state.status);
   const time = useNow(!isOver);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the records only grow, so they depend on their number.

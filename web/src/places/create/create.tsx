@@ -18,7 +18,7 @@ import "./create.css";
 export function Create() {
   useTitle(t.places.create);
   const { run } = useSearch({ from: "/create" });
-  return <div className="page create-page">{run ? <Building key={run} run={run} /> : <Goal />}</div>;
+  return <div className="page">{run ? <Building key={run} run={run} /> : <Goal />}</div>;
 }
 
 type Message = { role: "user" | "assistant"; content: string };

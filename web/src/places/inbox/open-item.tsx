@@ -93,7 +93,7 @@ type OpenStepsProps = Omit<OpenItemProps, "run" | "isByKey"> & { follower: RunFo
 
 /** What waits, and what waited when the item was opened. */
 function OpenSteps({ follower, next, onNext, onSent }: OpenStepsProps) {
-  const state = follower.history.stateAt(follower.history.length);
+  const state = follower.history.shownAt(follower.history.length);
   const [sent, setSent] = useState<ReadonlySet<string>>(new Set());
   const before = useRef<Shown[]>([]);
   const shown = keepShown(before.current, listWaiting(follower.run, state), sent);

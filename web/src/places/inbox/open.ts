@@ -29,8 +29,9 @@ export function isEmptyInput(inputs: Json): boolean {
 /** Something that waits for a person: a question, or an uncertain effect if there is none. */
 export type Waiting = { run: string; path: string; question?: Question | undefined; step?: StepState };
 
-/** Everything that waits in a run, also in its child runs. */
+/** Everything that waits in a run, also in its child runs. A run that has ended waits for nothing. */
 export function listWaiting(run: string, state: RunState): Waiting[] {
+  if (isFinal(state.status)) return [];
   const own = state.steps
     .filter((step) => !state.children.has(step.path) && (step.question || step.phase === "uncertain"))
     .map((step) => ({ run, path: step.path, question: step.question, step }));

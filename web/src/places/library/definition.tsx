@@ -107,7 +107,7 @@ function Versions({ kind, id, onLoad }: VersionsProps) {
   return (
     <>
       <h3>{t.library.versions}</h3>
-      <ul className="library-versions">
+      <ul>
         {versions.data?.map(({ version, created_at }) => (
           <li key={version}>
             <button type="button" className="text-button" onClick={() => onLoad(version)}>

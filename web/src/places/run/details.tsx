@@ -2,26 +2,39 @@
 import { useMutation } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
+import { useMay } from "../../api/caller";
 import { api, read } from "../../api/client";
 import type { StepState } from "../../run/fold";
 import { isFinal } from "../../run/record";
-import { isOver, type Names, type ShownPhase, shownPhase, titleOf, toStaticPath } from "../../run/rows";
+import {
+  findRow,
+  isOver,
+  listParts,
+  type Names,
+  type ShownPhase,
+  shownPhase,
+  summarizeRow,
+  titleOf,
+  toStaticPath,
+} from "../../run/rows";
 import { streamAt } from "../../run/stream";
 import { t } from "../../strings";
 import { ActionRow } from "../../ui/action-row";
 import { AnswerForm, ResolveForm } from "../../ui/answer-form";
 import { IconButton } from "../../ui/button";
-import { formatCost, formatDuration, formatNumber, formatTime } from "../../ui/format";
+import { formatDuration, formatTime } from "../../ui/format";
 import type { MenuItem } from "../../ui/menu";
 import { ErrorBox, Problem } from "../../ui/problem";
 import { PhaseMark } from "../../ui/state";
 import { Tabs } from "../../ui/tabs";
 import { LongText, ValueView } from "../../ui/value";
 import { ForkDialog } from "./fork-dialog";
+import { type Group, GroupFacts, GroupOutput } from "./group-details";
 import { Overview } from "./overview";
 import { StepAloneDialog } from "./step-alone";
 import { StepEvents } from "./step-events";
 import { StepRequests } from "./step-requests";
+import { UsageFact } from "./usage-fact";
 import type { RunView } from "./use-run";
 import { Variables } from "./variables";
 import "./details.css";
@@ -38,17 +51,33 @@ type DetailsProps = {
 
 export function Details({ view, names, selected, onSelect }: DetailsProps) {
   if (selected === undefined) return <Overview view={view} onSelect={onSelect} />;
-  return <StepDetails view={view} names={names} path={selected} onClose={() => onSelect(undefined)} />;
+  return <StepDetails view={view} names={names} path={selected} onSelect={onSelect} />;
 }
 
-type StepDetailsProps = { view: RunView; names: Names; path: string; onClose: () => void };
+/** The row of a path, if it holds others at the position. */
+function findGroup({ rows, state }: RunView, path: string): Group | undefined {
+  const row = findRow(rows, path);
+  const summary = row && summarizeRow(state, row);
+  if (!row || !summary) return undefined;
+  const parts = listParts(state, row);
+  return parts.length > 0 ? { row, summary, parts } : undefined;
+}
 
-function StepDetails({ view, names, path, onClose }: StepDetailsProps) {
+type StepDetailsProps = {
+  view: RunView;
+  names: Names;
+  path: string;
+  onSelect: (path: string | undefined) => void;
+};
+
+function StepDetails({ view, names, path, onSelect }: StepDetailsProps) {
   const title = titleOf(path, names);
   const search = useSearch({ from: "/runs/$run" });
   const navigate = useNavigate({ from: "/runs/$run" });
   const tab = TABS.find((one) => one === search.tab) ?? "output";
   const step = view.state.steps.find((one) => one.path === path);
+  const group = findGroup(view, path);
+  const isSending = step && !(group && step.tries.length === 0);
   const setTab = (name: Tab) =>
     void navigate({ search: (before) => ({ ...before, tab: name }), replace: true });
   return (
@@ -58,13 +87,16 @@ function StepDetails({ view, names, path, onClose }: StepDetailsProps) {
           <h2 className="cut" title={title}>
             {title}
           </h2>
-          <IconButton icon="close" label={t.close} onClick={onClose} />
+          <IconButton icon="close" label={t.close} onClick={() => onSelect(undefined)} />
         </div>
         <p className="faint mono cut" title={path}>
           {path}
         </p>
         <StepActions view={view} path={path} step={step} title={title} />
-        {step && <Facts step={step} phase={shownPhase(step, view.state.failed)} time={view.state.at} />}
+        {group && <GroupFacts group={group} state={view.state} time={view.state.at} />}
+        {step && !group && (
+          <Facts step={step} phase={shownPhase(step, view.state.failed)} time={view.state.at} />
+        )}
       </header>
       <Tabs
         label={path}
@@ -73,10 +105,16 @@ function StepDetails({ view, names, path, onClose }: StepDetailsProps) {
         tabs={TABS.map((name) => ({ name, title: t.run.tabs[name] }))}
       />
       <div className="details-body">
-        {!step && tab !== "events" && tab !== "variables" && <p className="soft">{t.run.notYet}</p>}
-        {step && tab === "output" && <StepOutput view={view} step={step} />}
-        {step && tab === "request" && <StepRequests run={view.follower.run} step={step} />}
-        {step && tab === "attempts" && <Attempts step={step} />}
+        {!step && !group && tab !== "events" && tab !== "variables" && <p className="soft">{t.run.notYet}</p>}
+        {step && tab === "output" && <StepOutput view={view} step={step} isGroup={group !== undefined} />}
+        {group && tab === "output" && (
+          <GroupOutput group={group} state={view.state} names={names} onSelect={onSelect} />
+        )}
+        {group && !isSending && (tab === "request" || tab === "attempts") && (
+          <p className="soft">{t.run.partsSent}</p>
+        )}
+        {isSending && tab === "request" && <StepRequests run={view.follower.run} step={step} />}
+        {isSending && tab === "attempts" && <Attempts step={step} />}
         {tab === "variables" && <Variables view={view} />}
         {tab === "events" && <StepEvents view={view} path={path} />}
       </div>
@@ -109,10 +147,11 @@ function StepActions({ view, path, step, title }: StepActionsProps) {
   };
   const canRetry = step !== undefined && isFinal(status);
   const items = [aloneItem, step?.kind ? forkItem : undefined, canRetry ? retryItem : undefined];
+  const mayRun = useMay("run");
   const close = () => setDialog(undefined);
   return (
     <>
-      <ActionRow items={items.filter((one) => one !== undefined)} />
+      {mayRun && <ActionRow items={items.filter((one) => one !== undefined)} />}
       {retry.error && <ErrorBox error={retry.error} />}
       {dialog === "alone" && workflow && (
         <StepAloneDialog
@@ -182,24 +221,20 @@ function Facts({ step, phase, time }: FactsProps) {
           <dd className="number">{formatDuration(ms)}</dd>
         </div>
       )}
-      {step.usage && (
-        <div>
-          <dt>{t.run.tokens}</dt>
-          <dd className="number">
-            {t.run.inOut(formatNumber(step.usage.input_tokens), formatNumber(step.usage.output_tokens))}
-            {step.usage.micro_usd !== undefined && ` · ${formatCost(step.usage.micro_usd)}`}
-          </dd>
-        </div>
-      )}
+      {step.usage && <UsageFact usage={step.usage} />}
     </dl>
   );
 }
 
-function StepOutput({ view, step }: { view: RunView; step: StepState }) {
+type StepOutputProps = { view: RunView; step: StepState; isGroup: boolean };
+
+/** What a step did. The output of one that holds others is shown with those. */
+function StepOutput({ view, step, isGroup }: StepOutputProps) {
   const { follower, at } = view;
   const live = streamAt(follower.history, view.state, step);
   const onDone = () => follower.refresh();
   const isLive = at === undefined;
+  const isUncertain = step.phase === "uncertain" && !isFinal(view.state.status);
   const isTolerated = shownPhase(step, view.state.failed) === "tolerated";
   return (
     <>
@@ -215,13 +250,11 @@ function StepOutput({ view, step }: { view: RunView; step: StepState }) {
           {warning}
         </Problem>
       ))}
-      {!isLive && (step.question || step.phase === "uncertain") && <p className="soft">{t.answer.later}</p>}
+      {!isLive && (step.question || isUncertain) && <p className="soft">{t.answer.later}</p>}
       {isLive && step.question && (
         <AnswerForm run={follower.run} path={step.path} question={step.question} onDone={onDone} />
       )}
-      {isLive && step.phase === "uncertain" && (
-        <ResolveForm run={follower.run} path={step.path} onDone={onDone} />
-      )}
+      {isLive && isUncertain && <ResolveForm run={follower.run} path={step.path} onDone={onDone} />}
       {live !== undefined && (
         <section className="value" aria-label={t.run.streaming}>
           <header className="value-head">
@@ -237,9 +270,11 @@ function StepOutput({ view, step }: { view: RunView; step: StepState }) {
           </div>
         </section>
       )}
-      {step.output !== undefined && <ValueView value={step.output} label={t.run.output} />}
-      {step.output === undefined && step.phase === "finished" && <p className="soft">{t.run.noOutputEver}</p>}
-      {step.output === undefined && step.phase === "running" && live === undefined && (
+      {!isGroup && step.output !== undefined && <ValueView value={step.output} label={t.run.output} />}
+      {!isGroup && step.output === undefined && step.phase === "finished" && (
+        <p className="soft">{t.run.noOutputEver}</p>
+      )}
+      {!isGroup && step.output === undefined && step.phase === "running" && live === undefined && (
         <p className="soft">{t.run.noOutput}</p>
       )}
     </>

@@ -28,7 +28,7 @@ export function ForkDialog({ run, step, inputs, onClose }: ForkProps) {
   const title = step ? t.fork.title : t.fork.inputsTitle;
   const error = values.error ?? prompt.error;
   return (
-    <Dialog label={title} onClose={onClose} className="fork">
+    <Dialog label={title} onClose={onClose}>
       <div className="dialog-body">
         <h2>{title}</h2>
         <p className="soft">{step ? t.fork.help(step.path) : t.fork.inputsHelp}</p>

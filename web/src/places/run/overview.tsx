@@ -2,9 +2,11 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
+import { useMay } from "../../api/caller";
 import { readExactly } from "../../api/client";
 import type { Json } from "../../api/json";
 import type { RunState } from "../../run/fold";
+import { isFinal } from "../../run/record";
 import { findFailedSteps } from "../../run/rows";
 import { nameTrigger } from "../../run/trigger";
 import { t } from "../../strings";
@@ -112,7 +114,7 @@ function Summary({ view, onSelect }: { view: RunView; onSelect: (path: string) =
           <FailedSteps state={state} onSelect={onSelect} />
         </Problem>
       )}
-      {at === undefined && <OpenSteps view={view} />}
+      {at === undefined && !isFinal(state.status) && <OpenSteps view={view} />}
       {state.status === "succeeded" && at === undefined && <RunOutput run={follower.run} seq={state.seq} />}
       {created && <Inputs run={follower.run} inputs={created.inputs} />}
       {state.steps.length > 0 && <p className="faint">{t.run.selectStep}</p>}
@@ -140,14 +142,17 @@ function FailedSteps({ state, onSelect }: { state: RunState; onSelect: (path: st
 /** The inputs, and a fork with others. */
 function Inputs({ run, inputs }: { run: string; inputs: Json }) {
   const [isForking, setIsForking] = useState(false);
+  const mayRun = useMay("run");
   return (
     <>
       <ValueView value={inputs} label={t.run.inputs} />
-      <p>
-        <Button icon="branch" onClick={() => setIsForking(true)}>
-          {t.fork.inputsOpen}
-        </Button>
-      </p>
+      {mayRun && (
+        <p>
+          <Button icon="branch" onClick={() => setIsForking(true)}>
+            {t.fork.inputsOpen}
+          </Button>
+        </p>
+      )}
       {isForking && <ForkDialog run={run} inputs={inputs} onClose={() => setIsForking(false)} />}
     </>
   );

@@ -2,6 +2,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useRef, useState } from "react";
+import { useMay } from "../../api/caller";
 import { api, read } from "../../api/client";
 import { formatJson, type Json } from "../../api/json";
 import { runQuery } from "../../api/queries";
@@ -34,9 +35,10 @@ export function RunActions({ view, isInterrupted }: ActionsProps) {
   const links = useLinks(view, say);
   const isLive = at === undefined;
   const isEnded = isFinal(newest.status);
-  const canRetry = isEnded && newest.status !== "succeeded";
-  const canCancel = !isEnded;
-  const canResume = isInterrupted || newest.status === "quarantined";
+  const mayRun = useMay("run");
+  const canRetry = mayRun && isEnded && newest.status !== "succeeded";
+  const canCancel = mayRun && !isEnded;
+  const canResume = mayRun && (isInterrupted || newest.status === "quarantined");
   useKeys((event) => {
     if (event.key !== "." || isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
@@ -68,10 +70,10 @@ export function RunActions({ view, isInterrupted }: ActionsProps) {
   };
   const save: MenuItem = { title: t.tests.save, icon: "tests", ...needsEnd, run: () => setAsked("test") };
   const groups = [
-    [canRetry && retry, canResume && resume, fork],
+    [canRetry && retry, canResume && resume, mayRun && fork],
     [replay, save, links.compare],
     [links.openWorkflow, links.copyLink, links.copyId, links.saveEvents],
-    [canCancel && cancel, isOutermost && remove],
+    [canCancel && cancel, mayRun && isOutermost && remove],
   ];
   const live = {
     title: isEnded ? t.run.goEnd : t.run.goLive,

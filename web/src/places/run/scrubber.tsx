@@ -23,7 +23,8 @@ export function Scrubber({ view }: { view: RunView }) {
   const player = usePlayer(history, seq, speed, seek);
   const move = (wanted: number) => {
     player.pause();
-    seek(Math.max(1, Math.min(last, wanted)));
+    // The end of a run that goes on moves: it is followed, and not the event that was the last one.
+    seek(wanted >= last ? undefined : Math.max(1, wanted));
   };
   const jump = () => {
     const failure = history.nextFailure(seq);
@@ -86,7 +87,7 @@ export function Scrubber({ view }: { view: RunView }) {
 /** Whether the viewer is at the newest event, and the way there. */
 function PositionMark({ view: { newest, at, seek } }: { view: RunView }) {
   const isEnded = isFinal(newest.status);
-  if (at === undefined) return <span className="scrubber-live soft">{isEnded ? t.run.end : t.run.live}</span>;
+  if (at === undefined) return <span className="soft">{isEnded ? t.run.end : t.run.live}</span>;
   return (
     <Button onClick={() => seek(undefined)} title={t.run.past}>
       {isEnded ? t.run.goEnd : t.run.goLive}

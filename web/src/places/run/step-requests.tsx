@@ -19,7 +19,7 @@ export function StepRequests({ run, step }: { run: string; step: StepState }) {
     <section key={attempt} className="request">
       {requests.length > 1 && <h3>{t.run.attempt(attempt)}</h3>}
       <Prompt messages={request.messages} />
-      <ValueView value={withoutMessages(request)} label={t.run.tabs.request} />
+      <ValueView value={withoutMessages(request)} label={t.run.tabs.request} copied={request} />
     </section>
   ));
 }

@@ -1,19 +1,39 @@
 // The time axis above the steps. Dragging over it zooms.
 import { type PointerEvent, useRef, useState } from "react";
+import type { IdlePeriod, TimeScale } from "../../run/time-scale";
 import { t } from "../../strings";
 import { formatDuration } from "../../ui/format";
 
-/** A period, in milliseconds since the Unix epoch. */
-export type TimeSpan = { start: number; end: number };
+/** A period that is shown, in milliseconds since the Unix epoch, and how it is drawn. */
+export type TimeSpan = IdlePeriod & { scale: TimeScale };
 
 /** Whether something happens in a period. */
-export function isWithin(span: TimeSpan, start: number, stop: number): boolean {
+export function isWithin(span: IdlePeriod, start: number, stop: number): boolean {
   return stop >= span.start && start <= span.end;
+}
+
+/** The place of a time in a period, from 0 to 1. */
+export function placeOf(time: number, { start, end, scale }: TimeSpan): number {
+  const first = scale.toAxis(start);
+  return (scale.toAxis(time) - first) / (scale.toAxis(end) - first);
+}
+
+/** The time at a place of a period. */
+function timeAt(place: number, { start, end, scale }: TimeSpan): number {
+  const first = scale.toAxis(start);
+  return scale.toTime(first + place * (scale.toAxis(end) - first));
+}
+
+/** The gaps in a period, each with the place of its middle. */
+export function listGaps(span: TimeSpan): { start: number; end: number; place: number }[] {
+  return span.scale.gaps
+    .map(({ start, end }) => ({ start, end, place: placeOf((start + end) / 2, span) }))
+    .filter(({ place }) => place > 0 && place < 1);
 }
 
 /** Maximum number of labels on the axis. */
 const MAX_TICKS = 4;
-/** The part of the axis that a label needs. One closer to the end, or to the place where the axis breaks off, is left out. */
+/** The part of the axis that a label needs. One closer to the end, or to a gap, is left out. */
 const LABEL_WIDTH = 0.1;
 /** A shorter drag is a click. */
 const MIN_DRAG_PX = 6;
@@ -33,13 +53,11 @@ type TimeAxisProps = {
   origin: number;
   /** When the run began; before that it was queued. */
   queue: number | undefined;
-  /** Where the axis breaks off, although the run still waits. */
-  cut: number | undefined;
   isZoomed: boolean;
-  onZoom: (span: TimeSpan | undefined) => void;
+  onZoom: (span: IdlePeriod | undefined) => void;
 };
 
-export function TimeAxis({ span, origin, queue, cut, isZoomed, onZoom }: TimeAxisProps) {
+export function TimeAxis({ span, origin, queue, isZoomed, onZoom }: TimeAxisProps) {
   const lane = useRef<HTMLDivElement>(null);
   const [drag, setDrag] = useState<{ from: number; to: number }>();
   const positionOf = (event: PointerEvent) => {
@@ -50,11 +68,9 @@ export function TimeAxis({ span, origin, queue, cut, isZoomed, onZoom }: TimeAxi
     const width = lane.current?.clientWidth ?? 1;
     setDrag(undefined);
     if (!drag || Math.abs(drag.to - drag.from) * width < MIN_DRAG_PX) return;
-    const length = span.end - span.start;
-    const timeAt = (place: number) => span.start + place * length;
-    onZoom({ start: timeAt(Math.min(drag.from, drag.to)), end: timeAt(Math.max(drag.from, drag.to)) });
+    const [from, to] = [Math.min(drag.from, drag.to), Math.max(drag.from, drag.to)];
+    onZoom({ start: timeAt(from, span), end: timeAt(to, span) });
   };
-  const ticks = listTicks(span.start - origin, span.end - origin, cut === undefined ? 1 : placeOf(cut, span));
   return (
     <div className="time-axis">
       <span className="time-axis-name">
@@ -77,7 +93,7 @@ export function TimeAxis({ span, origin, queue, cut, isZoomed, onZoom }: TimeAxi
         onPointerMove={(event) => drag && setDrag({ ...drag, to: positionOf(event) })}
         onPointerUp={onPointerUp}
       >
-        {ticks.map((tick) => (
+        {listTicks(span, origin).map((tick) => (
           <span key={tick.time} className="tick" style={{ left: `${tick.place * 100}%` }}>
             {formatTick(tick.time)}
           </span>
@@ -89,13 +105,14 @@ export function TimeAxis({ span, origin, queue, cut, isZoomed, onZoom }: TimeAxi
             style={{ width: `${Math.min(1, placeOf(queue, span)) * 100}%` }}
           />
         )}
-        {cut !== undefined && isWithin(span, cut, cut) && (
+        {listGaps(span).map(({ start, end, place }) => (
           <span
-            className="axis-cut"
-            title={t.run.notToScale}
-            style={{ left: `${placeOf(cut, span) * 100}%` }}
+            key={start}
+            className="axis-gap"
+            title={t.run.notToScale(formatDuration(end - start))}
+            style={{ left: `${place * 100}%` }}
           />
-        )}
+        ))}
         {drag && (
           <span
             className="brush"
@@ -110,20 +127,22 @@ export function TimeAxis({ span, origin, queue, cut, isZoomed, onZoom }: TimeAxi
   );
 }
 
-/** The place of a time in a period, from 0 to 1. */
-function placeOf(time: number, span: TimeSpan): number {
-  return (time - span.start) / (span.end - span.start);
-}
-
-/** Round times within a period before the place `last`, with their places from 0 to 1. */
-export function listTicks(start: number, end: number, last = 1): { time: number; place: number }[] {
-  const length = end - start;
+/** Round times within a period, counted from `origin`, with their places. None is in a gap. */
+export function listTicks(span: TimeSpan, origin: number): { time: number; place: number }[] {
+  const length = span.scale.toAxis(span.end) - span.scale.toAxis(span.start);
   const step =
     STEPS_MS.find((one) => length / one <= MAX_TICKS) ?? HOUR_MS * Math.ceil(length / HOUR_MS / MAX_TICKS);
   const ticks: { time: number; place: number }[] = [];
-  const labelEnd = Math.min(last, 1) - LABEL_WIDTH;
-  for (let time = Math.ceil(start / step) * step; (time - start) / length < labelEnd; time += step) {
-    ticks.push({ time, place: (time - start) / length });
+  let free = 0;
+  for (const part of span.scale.listScaled(span)) {
+    const last = placeOf(part.end, span) - LABEL_WIDTH;
+    for (let time = Math.ceil((part.start - origin) / step) * step; ; time += step) {
+      const place = placeOf(origin + time, span);
+      if (place >= last) break;
+      if (place < free) continue;
+      ticks.push({ time, place });
+      free = place + LABEL_WIDTH;
+    }
   }
   return ticks;
 }
@@ -131,5 +150,6 @@ export function listTicks(start: number, end: number, last = 1): { time: number;
 /** A round time without digits that say nothing: 500 ms, 1.5 s, 20 s. */
 export function formatTick(ms: number): string {
   if (ms === 0) return "0";
-  return ms >= 1000 && ms < MINUTE_MS ? `${ms / 1000} s` : formatDuration(ms);
+  if (ms < 1000) return formatDuration(ms);
+  return ms < MINUTE_MS ? `${ms / 1000} s` : formatDuration(ms).replace(/ 0 [a-z]+$/, "");
 }

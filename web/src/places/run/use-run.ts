@@ -49,8 +49,8 @@ export function useRunView(
     [follower],
   );
   const shown = at === undefined ? last : Math.min(at, last);
-  const state = useMemo(() => follower?.history.stateAt(shown), [follower, shown]);
-  const newest = useMemo(() => follower?.history.stateAt(last), [follower, last]);
+  const state = useMemo(() => follower?.history.shownAt(shown), [follower, shown]);
+  const newest = useMemo(() => follower?.history.shownAt(last), [follower, last]);
   const count = newest?.steps.length ?? 0;
   // biome-ignore lint/correctness/useExhaustiveDependencies: the rows depend on the paths only, so on their number.
   const rows = useMemo(() => buildRows(newest?.steps ?? []), [follower, count]);

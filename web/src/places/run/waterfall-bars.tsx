@@ -4,7 +4,7 @@ import type { RunFollower } from "../../run/follow";
 import { shownPhase } from "../../run/rows";
 import { t } from "../../strings";
 import { formatDuration } from "../../ui/format";
-import { isWithin, type TimeSpan } from "./time-axis";
+import { isWithin, listGaps, placeOf, type TimeSpan } from "./time-axis";
 import "./waterfall.css";
 
 /** Shorter bars would not be visible. */
@@ -20,11 +20,9 @@ type AttemptProps = {
   span: TimeSpan;
   /** The end of the time axis. */
   end: number;
-  /** Whether the time after that is not drawn. */
-  isCut: boolean;
 };
 
-export function AttemptBars({ follower, step, attempts, span, end, isCut }: AttemptProps) {
+export function AttemptBars({ follower, step, attempts, span, end }: AttemptProps) {
   return attempts.map((at) => {
     const one = step.tries[at];
     if (!one) return null;
@@ -38,14 +36,7 @@ export function AttemptBars({ follower, step, attempts, span, end, isCut }: Atte
         {(next || isWaiting) && one.endedAt !== undefined && (
           <Bar start={one.endedAt} stop={next?.startedAt ?? end} span={span} look="pause" />
         )}
-        <Bar
-          start={one.startedAt}
-          stop={stop}
-          span={span}
-          kind={step.kind}
-          state={state}
-          isCut={isCut && isLast && one.endedAt === undefined}
-        />
+        <Bar start={one.startedAt} stop={stop} span={span} kind={step.kind} state={state} />
         <Queue attempt={one} stop={stop} span={span} />
         <FirstToken follower={follower} step={step} attempt={one} stop={stop} span={span} />
       </span>
@@ -82,7 +73,7 @@ function FirstToken(props: TokenProps) {
   const at = findFirstToken(props);
   if (at === undefined) return null;
   const time = Math.max(attempt.startedAt, Math.min(stop, at));
-  const place = ((time - span.start) / (span.end - span.start)) * 100;
+  const place = placeOf(time, span) * 100;
   if (at > stop || place < 0 || place > 100) return null;
   const title = t.run.firstToken(formatDuration(time - attempt.startedAt));
   return <span className="first-token" title={title} style={{ left: `${place}%` }} />;
@@ -96,28 +87,35 @@ type BarProps = {
   state?: string;
   /** A group of steps, a pause in which nothing is performed, or the time before an attempt got its turn. */
   look?: "group" | "pause" | "queue";
-  /** Whether it continues after its end for longer than is drawn. */
-  isCut?: boolean;
 };
 
-export function Bar({ start, stop, span, kind, state, look, isCut = false }: BarProps) {
-  const length = span.end - span.start;
-  const left = Math.max(0, ((start - span.start) / length) * 100);
-  const right = Math.min(100, ((stop - span.start) / length) * 100);
+export function Bar({ start, stop, span, kind, state, look }: BarProps) {
+  const left = Math.max(0, placeOf(start, span) * 100);
+  const right = Math.min(100, placeOf(stop, span) * 100);
   if (right < 0 || left > 100) return null;
   const width = Math.max(MIN_BAR_PERCENT, right - left);
   const style = { left: `${Math.min(left, 100 - MIN_BAR_PERCENT)}%`, width: `${width}%` };
   const title = describeBar(look, formatDuration(stop - start));
+  const gaps = listGaps(span).filter((gap) => start <= gap.start && gap.end <= stop);
   return (
-    <span
-      className="bar"
-      data-kind={kind}
-      data-state={state}
-      data-look={look}
-      data-cut={isCut || undefined}
-      title={isCut ? t.run.notToScale : title}
-      style={style}
-    />
+    <>
+      <span
+        className="bar"
+        data-kind={kind}
+        data-state={state}
+        data-look={look}
+        title={title}
+        style={style}
+      />
+      {gaps.map((gap) => (
+        <span
+          key={gap.start}
+          className="bar-gap"
+          title={t.run.notToScale(formatDuration(gap.end - gap.start))}
+          style={{ left: `${gap.place * 100}%` }}
+        />
+      ))}
+    </>
   );
 }
 

@@ -1,10 +1,11 @@
 // The steps of a run over time: a row for each step, a bar for each attempt. Only visible rows are drawn.
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { memo, useEffect, useRef, useState } from "react";
+import { memo, useEffect, useMemo, useRef, useState } from "react";
 import type { RunState, StepState } from "../../run/fold";
 import type { RunFollower } from "../../run/follow";
 import { isFinal } from "../../run/record";
 import {
+  findShown,
   isOver,
   type ShownPhase,
   type Summary,
@@ -12,6 +13,7 @@ import {
   summarizeRow,
   type VisibleRow,
 } from "../../run/rows";
+import { type IdlePeriod, TimeScale } from "../../run/time-scale";
 import { t } from "../../strings";
 import { formatDuration } from "../../ui/format";
 import { Icon, kindIcon } from "../../ui/icon";
@@ -46,13 +48,14 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, time }: Wat
     overscan: 12,
   });
   const place = shown.findIndex(({ row }) => row.path === selected);
+  const keepPlace = useFollowing(view, shown, selected, (at) => virtual.scrollToIndex(at, { align: "auto" }));
   useEffect(() => {
     if (place >= 0) virtual.scrollToIndex(place, { align: "auto" });
   }, [place, virtual]);
   const [zoom, zoomTo] = useZoom(state, shown, time, (at) => virtual.scrollToIndex(at, { align: "start" }));
-  const end = endOf(state, time);
-  const isCut = end < time && !isFinal(state.status);
-  const span = zoom ?? { start: state.createdAt, end: Math.max(end, state.createdAt + 1) };
+  const end = isFinal(state.status) ? state.at : Math.max(time, state.createdAt + 1);
+  const scale = useScale(view, end);
+  const span = { ...(zoom ?? { start: state.createdAt, end }), scale };
   useRowKeys(shown[place], onFold, (line) => zoomTo(zoom || !line ? undefined : spanOf(state, line, time)));
   if (shown.length === 0) return <p className="empty">{t.run.noSteps}</p>;
   return (
@@ -61,7 +64,6 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, time }: Wat
         span={span}
         origin={state.createdAt}
         queue={state.startedAt}
-        cut={isCut ? end : undefined}
         isZoomed={zoom !== undefined}
         onZoom={zoomTo}
       />
@@ -71,6 +73,9 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, time }: Wat
         role="tree"
         aria-label={t.run.waterfall}
         tabIndex={0}
+        onWheel={keepPlace}
+        onTouchMove={keepPlace}
+        onPointerDown={(event) => event.target === scroller.current && keepPlace()}
         aria-activedescendant={place >= 0 ? rowId(place) : undefined}
       >
         <div role="presentation" className="waterfall-rows" style={{ height: virtual.getTotalSize() }}>
@@ -88,7 +93,6 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, time }: Wat
                 seq={state.seq}
                 span={span}
                 end={end}
-                isCut={isCut}
                 time={time}
                 isSelected={line.row.path === selected && line.attempt === undefined}
                 onSelect={onSelect}
@@ -102,10 +106,43 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, time }: Wat
   );
 }
 
+/**
+ * Brings the row of the newest event into view: whenever the viewer moves through the events, and while a run goes on until
+ * the viewer selects a step or scrolls. Returns what is to be called then.
+ */
+function useFollowing(
+  { state, at, follower }: RunView,
+  shown: VisibleRow[],
+  selected: string | undefined,
+  goTo: (at: number) => void,
+) {
+  const hasScrolled = useRef(false);
+  const path = follower.history.records[state.seq - 1]?.path;
+  const place = path === undefined ? -1 : findShown(shown, path);
+  const isLive = at === undefined && !isFinal(state.status) && selected === undefined;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a row is shown when the run or the viewer gets to it.
+  useEffect(() => {
+    if (place >= 0 && (at !== undefined || (isLive && !hasScrolled.current))) goTo(place);
+  }, [place, at, isLive]);
+  return () => {
+    hasScrolled.current = true;
+  };
+}
+
+/** The time axis of a run until `end`. */
+function useScale({ state, follower }: RunView, end: number): TimeScale {
+  const idle = useMemo(() => follower.history.listIdle(state.seq), [follower, state.seq]);
+  return useMemo(() => {
+    const isIdle = state.status === "waiting" || state.status === "uncertain";
+    const all = isIdle && state.at < end ? [...idle, { start: state.at, end }] : idle;
+    return new TimeScale(state.createdAt, end, all);
+  }, [idle, state, end]);
+}
+
 /** The period that is shown in full, if the viewer has chosen one; choosing one goes to its first row. */
 function useZoom(state: RunState, shown: VisibleRow[], time: number, goTo: (at: number) => void) {
-  const [zoom, setZoom] = useState<TimeSpan>();
-  const zoomTo = (next: TimeSpan | undefined) => {
+  const [zoom, setZoom] = useState<IdlePeriod>();
+  const zoomTo = (next: IdlePeriod | undefined) => {
     setZoom(next);
     const first = next ? findFirstWithin(state, shown, next, time) : -1;
     if (first >= 0) goTo(first);
@@ -129,7 +166,7 @@ function useRowKeys(
 }
 
 /** The time of a row, with some room around it. */
-function spanOf(state: RunState, { row }: VisibleRow, time: number): TimeSpan | undefined {
+function spanOf(state: RunState, { row }: VisibleRow, time: number): IdlePeriod | undefined {
   const summary = summarizeRow(state, row);
   if (!summary) return undefined;
   const end = summary.endedAt ?? time;
@@ -138,18 +175,11 @@ function spanOf(state: RunState, { row }: VisibleRow, time: number): TimeSpan | 
 }
 
 /** The first row that happens within a period, and that no unfolded row below it represents; -1 if there is none. */
-function findFirstWithin(state: RunState, shown: VisibleRow[], span: TimeSpan, time: number): number {
+function findFirstWithin(state: RunState, shown: VisibleRow[], span: IdlePeriod, time: number): number {
   return shown.findIndex(({ row, isOpen }) => {
     const summary = isOpen ? undefined : summarizeRow(state, row);
     return summary && isWithin(span, summary.startedAt, summary.endedAt ?? time);
   });
-}
-
-/** The end of the time axis. The time in which a run only waits is not drawn in full: it would hide what happened. */
-function endOf(state: RunState, time: number): number {
-  if (isFinal(state.status)) return state.at;
-  const isSuspended = state.status === "waiting" || state.status === "uncertain";
-  return isSuspended ? Math.min(time, state.at + (state.at - state.createdAt) / 8 + 1) : time;
 }
 
 function rowId(index: number): string {
@@ -166,8 +196,6 @@ type RowProps = {
   span: TimeSpan;
   /** The end of the time axis. */
   end: number;
-  /** Whether the time after the end of the axis is not drawn, in which the run waits. */
-  isCut: boolean;
   /** The time at the position. */
   time: number;
   isSelected: boolean;
@@ -240,7 +268,7 @@ const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
 
 /** The bars of a row: one for each attempt of its own step, or one for everything in it. */
 function RowBars(props: RowProps & { step: StepState | undefined; summary: Summary }) {
-  const { follower, line, span, end, isCut, step, summary } = props;
+  const { follower, line, span, end, step, summary } = props;
   const hasParts = line.children > 0 && line.row.children.length > 0;
   return (
     <>
@@ -251,16 +279,9 @@ function RowBars(props: RowProps & { step: StepState | undefined; summary: Summa
           attempts={[...step.tries.keys()]}
           span={span}
           end={end}
-          isCut={isCut}
         />
       ) : (
-        <Bar
-          start={summary.startedAt}
-          stop={summary.endedAt ?? end}
-          span={span}
-          look="group"
-          isCut={isCut && summary.endedAt === undefined}
-        />
+        <Bar start={summary.startedAt} stop={summary.endedAt ?? end} span={span} look="group" />
       )}
       <OutsideMark start={summary.startedAt} stop={summary.endedAt ?? end} span={span} />
     </>
@@ -277,7 +298,7 @@ function describeRow(label: string, step: StepState | undefined, summary: RowSum
 
 /** An attempt of a step that was tried again. */
 function AttemptRow(props: RowProps & { step: StepState; attempt: number }) {
-  const { id, top, line, follower, step, attempt, span, end, isCut, time, isSelected, onSelect } = props;
+  const { id, top, line, follower, step, attempt, span, end, time, isSelected, onSelect } = props;
   const one = step.tries[attempt];
   if (!one) return null;
   const isLast = attempt === step.tries.length - 1;
@@ -306,14 +327,7 @@ function AttemptRow(props: RowProps & { step: StepState; attempt: number }) {
         </span>
       </span>
       <span className="waterfall-lane">
-        <AttemptBars
-          follower={follower}
-          step={step}
-          attempts={[attempt]}
-          span={span}
-          end={end}
-          isCut={isCut}
-        />
+        <AttemptBars follower={follower} step={step} attempts={[attempt]} span={span} end={end} />
         <OutsideMark start={one.startedAt} stop={one.endedAt ?? (isLast ? end : one.startedAt)} span={span} />
       </span>
       <span className="waterfall-time number">{formatDuration(stop - one.startedAt)}</span>

@@ -2,6 +2,7 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
+import { useMay } from "../../api/caller";
 import { api, read, type Schemas } from "../../api/client";
 import { isFinal, type RunStatus } from "../../run/record";
 import { t } from "../../strings";
@@ -44,36 +45,54 @@ function findAffected(chosen: RunItem[]): Record<Command, RunItem[]> {
   };
 }
 
-/** The question before runs are cancelled or deleted. */
-function questionFor(command: "cancel" | "delete", count: number) {
-  return command === "cancel"
-    ? {
+/** The question before something is done with several runs. */
+function questionFor(command: Command, count: number) {
+  switch (command) {
+    case "cancel":
+      return {
         title: t.runs.confirmCancel(count),
         help: t.runs.confirmCancelHelp,
         confirm: t.runs.confirmCancelDo,
         keep: t.runs.keep,
-      }
-    : {
+      };
+    case "retry":
+      return {
+        title: t.runs.confirmRetry(count),
+        help: t.runs.confirmRetryHelp,
+        confirm: t.runs.retrySelected,
+        isHarmless: true,
+      };
+    case "delete":
+      return {
         title: t.runs.confirmDelete(count),
         help: t.runs.confirmDeleteHelp,
         confirm: t.runs.confirmDeleteDo,
       };
+  }
 }
+
+/** How many runs are retried without a question: each costs what it costs. */
+const MAX_UNASKED_RETRIES = 1;
 
 type SelectionProps = { items: RunItem[]; selected: ReadonlySet<string>; onClear: () => void };
 
 export function Selection({ items, selected, onClear }: SelectionProps) {
-  const [asked, setAsked] = useState<"cancel" | "delete">();
+  const [asked, setAsked] = useState<Command>();
   const send = useCommands(onClear);
   const chosen = items.filter((run) => selected.has(run.run_id));
   const affected = findAffected(chosen);
   const sent = send.variables?.runs.length ?? 0;
+  const mayRun = useMay("run");
   return (
     <div className="runs-selection" aria-live="polite">
       {chosen.length > 0 && (
         <>
           <span>{t.runs.selected(chosen.length)}</span>
           <CompareLink chosen={chosen} />
+        </>
+      )}
+      {chosen.length > 0 && mayRun && (
+        <>
           <Button
             look="danger"
             icon="stop"
@@ -85,7 +104,11 @@ export function Selection({ items, selected, onClear }: SelectionProps) {
           <Button
             icon="undo"
             disabled={affected.retry.length === 0}
-            onClick={() => send.mutate({ command: "retry", runs: affected.retry })}
+            onClick={() =>
+              affected.retry.length > MAX_UNASKED_RETRIES
+                ? setAsked("retry")
+                : send.mutate({ command: "retry", runs: affected.retry })
+            }
           >
             {t.runs.retrySelected}
           </Button>

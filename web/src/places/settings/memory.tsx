@@ -8,12 +8,19 @@ import { Button } from "../../ui/button";
 import { ConfirmDialog } from "../../ui/dialog";
 import { ErrorBox, Problem } from "../../ui/problem";
 import { Part } from "./part";
-
-/** The user of a server without users. */
-const LOCAL = "local";
+import { UserField, useChosenUser } from "./user-field";
 
 export function Memory() {
-  const [user, setUser] = useState(LOCAL);
+  const user = useChosenUser();
+  return (
+    <Part title={t.settings.memory} error={undefined}>
+      {user && <UserField user={user} />}
+      {user && <MemoryOf key={user.name} user={user.name} />}
+    </Part>
+  );
+}
+
+function MemoryOf({ user }: { user: string }) {
   const { data, error } = useQuery({
     queryKey: ["memory", user],
     queryFn: () => readExactly(`api/v1/memory/${encodeURIComponent(user)}`),
@@ -23,11 +30,7 @@ export function Memory() {
   const [edited, setEdited] = useState<{ name: string; text: string }>();
   const entries = Object.entries((data as { [key: string]: Json } | undefined) ?? {});
   return (
-    <Part title={t.settings.memory} error={undefined}>
-      <label className="field settings-user">
-        <span>{t.settings.user}</span>
-        <input className="input" value={user} onChange={(event) => setUser(event.target.value)} />
-      </label>
+    <>
       {error && <ErrorBox error={error} />}
       {data !== undefined && entries.length === 0 && <p className="soft">{t.settings.noMemory}</p>}
       <ul className="settings-memory">
@@ -51,7 +54,7 @@ export function Memory() {
           {t.settings.newEntry}
         </Button>
       )}
-    </Part>
+    </>
   );
 }
 

@@ -80,7 +80,7 @@ function Reach({ provider, isNeeded }: { provider: Provider; isNeeded: boolean }
       <Mark
         icon={isNeeded ? "cross" : "help"}
         state={isNeeded ? "failed" : "queued"}
-        text={t.settings.noAnswer(provider.base_url ?? provider.name)}
+        text={t.settings.noAnswer(provider.base_url ?? undefined)}
       />
     );
   }

@@ -1,5 +1,6 @@
 // The names of secrets and where they may go. Their values stay in the environment of the server.
 import { useQuery } from "@tanstack/react-query";
+import { callerQuery } from "../../api/caller";
 import { api, read } from "../../api/client";
 import { t } from "../../strings";
 import { Icon } from "../../ui/icon";
@@ -7,6 +8,7 @@ import { TableHead } from "../../ui/table-head";
 import { Part } from "./part";
 
 export function Secrets() {
+  const { data: caller } = useQuery(callerQuery);
   const { data, error } = useQuery({
     queryKey: ["secrets"],
     queryFn: () => read(api.GET("/api/v1/secrets")),
@@ -14,7 +16,9 @@ export function Secrets() {
   });
   return (
     <Part title={t.settings.secrets} error={error}>
-      {data?.items.length === 0 && <p className="soft">{t.settings.noSecrets}</p>}
+      {data?.items.length === 0 && (
+        <p className="soft">{caller?.user ? t.settings.noSecretsForUser : t.settings.noSecrets}</p>
+      )}
       {data && data.items.length > 0 && (
         <table className="table">
           <TableHead

@@ -15,6 +15,7 @@ import { Models } from "./models";
 import { OwnKey } from "./own-key";
 import { Part } from "./part";
 import { Secrets } from "./secrets";
+import { UserField, useChosenUser } from "./user-field";
 import "./settings.css";
 
 export function Settings() {
@@ -71,9 +72,16 @@ function Health() {
 }
 
 function Usage() {
-  const { data, error } = useQuery({ queryKey: ["usage"], queryFn: () => read(api.GET("/api/v1/usage")) });
+  const user = useChosenUser();
+  const { data, error } = useQuery({
+    queryKey: ["usage", user?.name],
+    queryFn: () => read(api.GET("/api/v1/usage", { params: { query: user ? { user: user.name } : {} } })),
+    enabled: user !== undefined && user.name !== "",
+    retry: false,
+  });
   return (
     <Part title={t.settings.usage} error={error}>
+      {user && <UserField user={user} />}
       <table className="table number">
         <TableHead columns={[t.settings.quota, t.settings.used, t.settings.limit]} />
         <tbody>
