@@ -11,6 +11,7 @@ use flowloom_formats::{find_format, markdown, recognise};
 use flowloom_lsp::analysis::json_place::{JsonPath, PathStep};
 use flowloom_lsp::analysis::json_tree::parse_tolerant;
 use flowloom_lsp::builder::edit::EditEnv;
+use flowloom_lsp::builder::inspect::Part;
 use flowloom_lsp::builder::json_edit::JsonText;
 use flowloom_lsp::builder::{Edit, Inspection, apply_edits, inspect_definition};
 
@@ -211,11 +212,21 @@ fn a_part_is_moved_and_moved_back() {
     }
 }
 
+/// The values of actions. A phase of one action ends when that is moved away, so phases do not count.
+fn list_values(parts: &[Part]) -> Vec<Value> {
+    let without_phase = |part: &Part| {
+        let mut map = part.value.as_map().cloned().unwrap_or_default();
+        map.shift_remove("newPhase");
+        map.into()
+    };
+    parts.iter().map(without_phase).collect()
+}
+
 #[test]
 fn an_action_is_moved_and_moved_back() {
     for case in list_cases().into_iter().filter(|case| case.format == markdown::FORMAT) {
-        let before = case.meaning(&case.text);
         let parts = case.inspect(&case.text).parts;
+        let before = list_values(&parts);
         let own: Vec<usize> = (0..parts.len()).filter(|index| parts[*index].parent.is_none()).collect();
         if own.len() < 2 {
             continue;
@@ -226,7 +237,7 @@ fn an_action_is_moved_and_moved_back() {
         let last = after.iter().rfind(|part| part.parent.is_none()).expect("an action");
         assert_eq!(last.value, parts[own[0]].value, "{}:\n{moved}", case.name);
         let back = case.edit(&moved, &Edit::Move { path: last.path.clone(), to: 0 });
-        assert_eq!(case.meaning(&back), before, "{}:\n{back}", case.name);
+        assert_eq!(list_values(&case.inspect(&back).parts), before, "{}:\n{back}", case.name);
     }
 }
 
@@ -299,6 +310,28 @@ fn the_frontmatter_keeps_its_comments_and_its_order() {
     let plain = Case { text: "Hi.\n".to_owned(), ..case };
     let titled = plain.edit(&plain.text, &Edit::Set { path: path("title"), value: "T".into() });
     assert_eq!(titled, "---\ntitle: T\n---\n\nHi.\n");
+}
+
+#[test]
+fn a_phase_begins_and_ends() {
+    let action = |name: &str| format!("Say {name}.\n\n<GenText as=\"{name}\" model=\"m\" />\n");
+    let joined = format!("{}\n{}\n{}", action("a"), action("b"), action("c"));
+    let case = Case { name: "phases".to_owned(), format: markdown::FORMAT, text: joined.clone() };
+    let set = |text: &str, value: bool| {
+        case.edit(text, &Edit::Set { path: path("elements.1.newPhase"), value: value.into() })
+    };
+    let parted = format!("{}\n---\n\n{}\n{}", action("a"), action("b"), action("c"));
+    assert_eq!(set(&joined, true), parted);
+    assert_eq!(set(&parted, true), parted);
+    assert_eq!(set(&parted, false), joined);
+    let starred = parted.replace("---", "***");
+    assert_eq!(case.inspect(&starred).parts[1].value.get("newPhase"), Some(&Value::from(true)));
+    assert_eq!(set(&starred, false), joined);
+    // The first action begins the first phase anyway, and actions inside of others begin none.
+    assert!(case.inspect(&parted).parts[0].value.get("newPhase").is_none());
+    let added = Edit::Paste { list: path("elements"), at: 1, text: action("new") };
+    let before_break = format!("{}\n{}\n---\n\n{}\n{}", action("a"), action("new"), action("b"), action("c"));
+    assert_eq!(case.edit(&parted, &added), before_break);
 }
 
 #[test]

@@ -115,7 +115,9 @@ fn inspect_markdown(schema: &Json, text: &str) -> Inspection {
     let mut forms = BTreeMap::new();
     let mut parts = Vec::new();
     for (index, action) in actions.actions.iter().enumerate() {
-        forms.entry(action.kind.name.to_owned()).or_insert_with(|| write_element_form(action.kind));
+        let can_begin_phase = actions.can_begin_phase(index);
+        let form = format!("{}{}", action.kind.name, if can_begin_phase { " of a phase" } else { "" });
+        forms.entry(form.clone()).or_insert_with(|| write_element_form(action.kind, can_begin_phase));
         let value = actions.value(text, index);
         let name = value.get("as").and_then(Value::as_str).filter(|name| !name.is_empty());
         parts.push(Part {
@@ -125,7 +127,7 @@ fn inspect_markdown(schema: &Json, text: &str) -> Inspection {
             kind: action.kind.name.to_owned(),
             title: name.unwrap_or(action.kind.name).to_owned(),
             span: actions.element(index).span,
-            form: action.kind.name.to_owned(),
+            form,
             value,
         });
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use flowloom_core::value::Value;
 
 use super::edit::EditContext;
-use super::markdown_parts::{AFTER_KEY, Actions, TEXT_KEY};
+use super::markdown_parts::{AFTER_KEY, Actions, PHASE_KEY, TEXT_KEY};
 use super::markdown_values::write_attribute;
 use super::names::TakenNames;
 use super::yaml_edit;
@@ -53,6 +53,7 @@ impl MarkdownText {
     pub(super) fn set_value(&mut self, path: &[PathStep], value: &Value) -> Result<(), BuildError> {
         match find_place(path)? {
             EditTarget::Attribute(action, TEXT_KEY, []) => self.set_text(action, value.as_str().unwrap_or_default()),
+            EditTarget::Attribute(action, PHASE_KEY, []) => self.set_phase(action, *value == Value::from(true)),
             EditTarget::Attribute(action, name, []) => self.set_attribute(action, name, value),
             EditTarget::Attribute(action, name, below) => {
                 let whole = self.value_of(action, name)?;
@@ -72,6 +73,7 @@ impl MarkdownText {
         match find_place(path)? {
             EditTarget::Action(action) => self.take_action(action).map(drop),
             EditTarget::Attribute(action, TEXT_KEY, []) => self.set_text(action, ""),
+            EditTarget::Attribute(action, PHASE_KEY, []) => self.set_phase(action, false),
             EditTarget::Attribute(action, name, []) => self.remove_attribute(action, name),
             EditTarget::Attribute(action, name, below) => {
                 let whole = self.value_of(action, name)?;
@@ -113,7 +115,10 @@ impl MarkdownText {
         let block = add_indent(block.trim(), &indent);
         match siblings.get(at) {
             Some(next) => {
-                let start = actions.actions[*next].text.start;
+                let found = &actions.actions[*next];
+                // What is added before the first action of a phase belongs to the phase before.
+                let phase = found.break_line.filter(|_| actions.can_begin_phase(*next));
+                let start = phase.map_or(found.text.start, |line| line.start);
                 self.replace_range(start..start, &format!("{block}\n\n{indent}"));
             }
             None => {
@@ -199,6 +204,26 @@ impl MarkdownText {
         let new = new.trim();
         let written = if new.is_empty() { String::new() } else { format!("{}\n\n{indent}", add_indent(new, &indent)) };
         self.replace_range(found.text.start..found.text.end(), &written);
+        Ok(())
+    }
+
+    /// Separates an action from the phase before it, or joins it with that.
+    fn set_phase(&mut self, action: usize, is_new: bool) -> Result<(), BuildError> {
+        let actions = self.actions();
+        let found = actions.actions.get(action).filter(|_| actions.can_begin_phase(action));
+        let found = found.ok_or_else(|| missing(action))?;
+        match (found.break_line, is_new) {
+            (None, true) => {
+                let start = found.text.start;
+                let before = self.text[..start].trim_end().len();
+                self.replace_range(before..start, &format!("\n\n{BREAK_LINE}\n"));
+            }
+            (Some(line), false) => {
+                let before = self.text[..line.start].trim_end().len();
+                self.replace_range(before..line.end(), "\n");
+            }
+            _ => {}
+        }
         Ok(())
     }
 

@@ -13,6 +13,9 @@ use crate::analysis::mdx::{Element, MdxDocument, read_mdx};
 /// The attribute of a part that is the text in front of it.
 pub(crate) const TEXT_KEY: &str = "text";
 
+/// The key of a part that says whether it begins a phase.
+pub(crate) const PHASE_KEY: &str = "newPhase";
+
 /// The key of the definition that is the text after the last action.
 pub(crate) const AFTER_KEY: &str = "after";
 
@@ -33,6 +36,8 @@ pub(super) struct Action {
     pub(super) parent: Option<usize>,
     /// The text in front of it.
     pub(super) text: Span,
+    /// The line in front of that text that ends the phase before; `None` if there is none.
+    pub(super) break_line: Option<Span>,
 }
 
 impl Actions {
@@ -55,14 +60,14 @@ impl Actions {
                 continue;
             };
             let from = around.map_or(last_end, |parent| ends[parent]);
-            let text = find_text(text, from, element.span.start);
+            let (break_line, text) = find_text(text, from, element.span.start);
             match around {
                 Some(parent) => ends[parent] = element.span.end(),
                 None => last_end = element.span.end(),
             }
             positions.push(Some(actions.len()));
             ends.push(element.tag.end());
-            actions.push(Action { element: index, kind, parent: around, text });
+            actions.push(Action { element: index, kind, parent: around, text, break_line });
         }
         Actions { document, actions }
     }
@@ -75,6 +80,11 @@ impl Actions {
     /// The actions directly inside of an action, or of the document.
     pub(super) fn children(&self, parent: Option<usize>) -> Vec<usize> {
         (0..self.actions.len()).filter(|index| self.actions[*index].parent == parent).collect()
+    }
+
+    /// Whether an action can begin a phase: nothing but actions of the document can, and the first of them always does.
+    pub(super) fn can_begin_phase(&self, action: usize) -> bool {
+        action > 0 && self.actions.get(action).is_some_and(|action| action.parent.is_none())
     }
 
     /// The text after the last action of the document.
@@ -97,6 +107,9 @@ impl Actions {
         let mut map = Map::new();
         let before = remove_indent(text[written.start..written.end()].trim_end());
         map.insert(TEXT_KEY.into(), before.into());
+        if self.can_begin_phase(action) && self.actions[action].break_line.is_some() {
+            map.insert(PHASE_KEY.into(), true.into());
+        }
         for attribute in &self.element(action).attributes {
             let value = attribute.value.and_then(|span| text.get(span.start..span.end()));
             let value = value.map_or(Value::from(true), |written| read_attribute(written, attribute.is_expression));
@@ -106,18 +119,27 @@ impl Actions {
     }
 }
 
-/// The text between two places that belongs to what follows: without the comments, imports and breaks at its start.
-fn find_text(text: &str, from: usize, to: usize) -> Span {
-    let (mut start, mut at) = (from, from);
+/// The text between two places that belongs to what follows, without the comments, imports and breaks at its start; and
+/// before it, the last of these breaks.
+fn find_text(text: &str, from: usize, to: usize) -> (Option<Span>, Span) {
+    let (mut start, mut at, mut break_line) = (from, from, None);
     for line in text[from..to].split_inclusive('\n') {
+        if is_break(line.trim()) {
+            break_line = Some(Span { start: at, length: line.len() });
+        }
         at += line.len();
         let line = line.trim();
-        if line == "---" || line.starts_with('>') || line.starts_with("import ") {
+        if is_break(line) || line.starts_with('>') || line.starts_with("import ") {
             start = at;
         }
     }
     let start = start + (text[start..to].len() - text[start..to].trim_start().len());
-    Span { start, length: to - start }
+    (break_line, Span { start, length: to - start })
+}
+
+/// Whether a line separates phases.
+fn is_break(line: &str) -> bool {
+    ["---", "***", "___"].contains(&line)
 }
 
 /// A text without the white space that all its lines begin with.
@@ -139,8 +161,13 @@ pub(super) fn list_element_kinds() -> Vec<PartKind> {
 }
 
 /// The form of an action.
-pub(super) fn write_element_form(kind: &ElementKind) -> Json {
+pub(super) fn write_element_form(kind: &ElementKind, can_begin_phase: bool) -> Json {
     let mut properties = serde_json::Map::new();
+    if can_begin_phase {
+        let phase = json!({"type": "boolean", "default": false, "title": "New phase",
+            "description": "Begins a conversation of its own: the model no longer sees the texts and answers before it"});
+        properties.insert(PHASE_KEY.into(), phase);
+    }
     if kind.name != "Else" {
         let text = json!({"type": "string", "x-widget": "template", "x-references": "{}", "x-long": true,
             "description": "What the model reads before this action; names in braces are replaced"});

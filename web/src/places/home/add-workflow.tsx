@@ -22,6 +22,7 @@ import {
   type Verdict,
   withoutCommonFolder,
 } from "./dropped";
+import { unwrapFlow } from "./hub-item";
 
 /** The id that a definition declares, or that of its file. */
 function idOfDefinition(name: string, text: string): string {
@@ -57,7 +58,7 @@ type NewSource = Source & { format?: string };
 /** The files as sources: one for each definition of its own. The server determines which files are definitions. */
 async function readSources(given: GivenFile[]): Promise<NewSource[]> {
   const paths = withoutCommonFolder(given.map(({ path }) => path));
-  const contents = await Promise.all(given.map(({ file }) => file.text()));
+  const contents = await Promise.all(given.map(async ({ file }) => unwrapFlow(await file.text())));
   const texts = new Map(paths.map((path, at) => [path, contents[at] ?? ""]));
   const files = Object.fromEntries(texts);
   const judged = new Map<string, Verdict>();
