@@ -75,11 +75,11 @@ test("the first token of a live answer is marked", async () => {
   const opened = await openPage(browser, studio.address);
   const { page } = opened;
   await page.goto(`${studio.address}/runs/${run}`);
-  await page.locator(".first-token").first().waitFor({ state: "attached" });
+  await page.locator(".first-token").first().waitFor();
   await page.locator(".run-header").getByText("Waiting").waitFor();
   // The record says it to those who come later.
   await page.reload();
-  await page.locator(".first-token").first().waitFor({ state: "attached" });
+  await page.locator(".first-token").first().waitFor();
   await page.getByRole("treeitem", { name: /^draft/ }).click();
   await page.getByRole("tab", { name: "Attempts" }).click();
   await page.getByText(/^First token after/).waitFor();

@@ -325,6 +325,7 @@ export const t = {
       byWorkflow: "By workflow",
       byBoth: "By workflow and model",
       cost: "Cost",
+      measure: "Tokens or cost",
       costOf: (cost: string) => `Cost: ${cost}`,
       calls: "Calls",
       model: "Model",

@@ -88,7 +88,8 @@ mod tests {
             line("And order 7?")
         );
         let file = r#"{"$file": {"name": "plan.txt", "mime": "text/plain", "base64": "aGk="}}"#;
-        assert_eq!(write(&format!(r#"{{"message": ["See", {file}], "messages": []}}"#)), line("See, plan.txt"));
+        let inputs = format!(r#"{{"message": ["See", {file}], "messages": []}}"#);
+        assert_eq!(write_input_line(&serde_json::from_str(&inputs).expect("a value")), line("See, plan.txt"));
         let long = write_input_line(&"é".repeat(500).as_str().into()).expect("a line");
         assert_eq!((long.chars().count(), long.ends_with('…')), (MAX_LINE_CHARS + 1, true));
     }

@@ -8,7 +8,7 @@ use flowloom_core::value::Value;
 use flowloom_formats::markdown::read_within_limits;
 use flowloom_formats::{graph, markdown, pipeline, steps};
 
-use super::connect;
+use super::{block_fields, connect};
 use super::json_edit::JsonText;
 use super::kinds::{AGENTS, BLOCKS, NODES, choose_key, find_list, find_lists, find_root, read_text};
 use super::markdown_edit::{MarkdownText, new_action};
@@ -205,7 +205,7 @@ fn edit_json(env: EditEnv<'_>, text: String, edit: &Edit) -> Result<Edited, Buil
     match edit {
         Edit::Set { path, value } => document.set_value(path, value)?,
         Edit::Remove { path } => remove_part(env.format, &mut document, path)?,
-        Edit::RenameKey { path, to } => document.rename_key(path, to)?,
+        Edit::RenameKey { path, to } => block_fields::rename_key(env.format, &mut document, path, to)?,
         Edit::Rename { path, to } => {
             let text = rename_declared(env, &document.text, path, to)?;
             return Ok(Edited { text, part: None });

@@ -4,6 +4,7 @@
 //! The text stays the only truth. A change replaces what it names and keeps the rest as it is written: comments, order
 //! and layout.
 
+mod block_fields;
 pub mod connect;
 pub mod edit;
 pub mod forms;

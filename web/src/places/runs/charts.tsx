@@ -10,7 +10,7 @@ import { Icon } from "../../ui/icon";
 import { STATE_ICONS } from "../../ui/state";
 import { ChartPanel, TimeTable } from "./chart-panel";
 import { DurationChart } from "./duration-chart";
-import { ModelTable, sumUp, TokenChart } from "./model-charts";
+import { ModelTable, sumUp, UsageChart } from "./model-charts";
 import { type Counts, countRuns, describeCounts, ENDS, sumCounts, totalOf } from "./run-counts";
 import { WorkflowTable } from "./workflow-table";
 
@@ -47,9 +47,9 @@ export function Charts({ days, filter }: { days: number; filter: ChartFilter }) 
       <div className="charts">
         <RunChart statistics={runs.data} days={days} />
         {runs.data.durations.length > 0 && <DurationChart statistics={runs.data} />}
-        {hasUsage && <TokenChart usage={usage} />}
+        {hasUsage && <UsageChart usage={usage} />}
       </div>
-      {runs.data.workflows.length > 0 && (
+      {(runs.data.workflows.length > 0 || hasUsage) && (
         <details className="charts-more">
           <summary className="soft">{hasUsage ? t.runs.chart.byBoth : t.runs.chart.byWorkflow}</summary>
           <div className="charts-tables">

@@ -1,4 +1,5 @@
 // Tokens and cost over time, and by model.
+import { useState } from "react";
 import type { Schemas } from "../../api/client";
 import { t } from "../../strings";
 import { formatCost, formatNumber, formatShortNumber, formatShortTime } from "../../ui/format";
@@ -46,31 +47,65 @@ export function describeCost({ microUsd, unpriced, calls }: Sum): string {
   return unpriced > 0 ? t.runs.chart.atLeast(formatCost(microUsd)) : formatCost(microUsd);
 }
 
-export function TokenChart({ usage: { period, total, intervals } }: { usage: Usage }) {
-  const most = Math.max(1, ...intervals.map((one) => one.tokens));
+/** What the chart shows: its figure, as the bars, the axis and the head show it. */
+type Measure = { title: string; figure: (sum: Sum) => number; show: (sum: Sum) => string };
+
+const TOKENS: Measure = {
+  title: t.runs.chart.tokens,
+  figure: (sum) => sum.tokens,
+  show: (sum) => formatNumber(sum.tokens),
+};
+const COST: Measure = { title: t.runs.chart.cost, figure: (sum) => sum.microUsd, show: describeCost };
+
+/** Tokens over time, or their cost if it is known. */
+export function UsageChart({ usage: { period, total, intervals } }: { usage: Usage }) {
+  const [chosen, choose] = useState(TOKENS);
+  const measure = total.microUsd > 0 ? chosen : TOKENS;
+  const [other] = [TOKENS, COST].filter((one) => one !== measure);
+  const [most = total] = intervals.toSorted((one, two) => measure.figure(two) - measure.figure(one));
   const bars = intervals.map((one, at) => {
     const start = startOf(period, at);
     const cost = one.calls === 0 ? "" : `, ${describeCost(one)}`;
+    const height = (measure.figure(one) / Math.max(1, measure.figure(most))) * 100;
     return (
       <span
         key={start}
         className="chart-bar"
         title={`${formatShortTime(start)}: ${formatNumber(one.tokens)}${cost}`}
       >
-        <i data-part="p50" style={{ height: `${(one.tokens / most) * 100}%` }} />
+        <i data-part="p50" style={{ height: `${height}%` }} />
       </span>
     );
   });
   const rows = intervals.map((one, at): [number, string[]] => {
     return [startOf(period, at), [formatNumber(one.tokens), one.calls === 0 ? "" : describeCost(one)]];
   });
+  const head = (
+    <>
+      <span className="number">{measure.show(total)}</span>
+      {total.microUsd > 0 && (
+        <select
+          className="chart-period"
+          aria-label={t.runs.chart.measure}
+          value={measure.title}
+          onChange={() => other && choose(other)}
+        >
+          {[TOKENS, COST].map(({ title }) => (
+            <option key={title}>{title}</option>
+          ))}
+        </select>
+      )}
+    </>
+  );
   return (
     <ChartPanel
-      title={t.runs.chart.tokens}
-      head={<span className="number">{formatNumber(total.tokens)}</span>}
+      title={measure.title}
+      head={head}
       period={period}
-      most={formatShortNumber(most)}
-      legend={<span className="soft number">{t.runs.chart.costOf(describeCost(total))}</span>}
+      most={measure === COST ? formatCost(most.microUsd) : formatShortNumber(most.tokens)}
+      legend={
+        measure === TOKENS && <span className="soft number">{t.runs.chart.costOf(describeCost(total))}</span>
+      }
       bars={bars}
       table={
         <TimeTable

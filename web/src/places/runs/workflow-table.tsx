@@ -1,4 +1,4 @@
-// The ended runs of a period by workflow: how many, how they ended, how long they took, and what they used.
+// The runs of a period by workflow: how many, how they ended, how long they took, and what they used.
 import { type ReactNode, useState } from "react";
 import type { Schemas } from "../../api/client";
 import { t } from "../../strings";
@@ -8,12 +8,15 @@ import { describeCost, type Sum } from "./model-charts";
 import { useWorkflowNames, WorkflowLink } from "./workflow-link";
 
 type WorkflowTableProps = {
-  workflows: Schemas["WorkflowStatisticsSchema"][];
+  workflows: Ended[];
   /** What the model calls of workflows used. */
   usage: Map<string, Sum> | undefined;
 };
 
-type Row = { runs: Schemas["WorkflowStatisticsSchema"]; sum: Sum | undefined };
+type Ended = Schemas["WorkflowStatisticsSchema"];
+
+/** A workflow: its ended runs, if there are any, and what all of its runs used. */
+type Row = { workflow: string; runs: Ended | undefined; sum: Sum | undefined };
 
 /** A column of figures, by which the rows can be sorted. */
 type Column = {
@@ -28,36 +31,29 @@ const MAX_WORKFLOWS = 8;
 
 const chart = t.runs.chart;
 
-const COUNT: Column = {
-  label: chart.runs,
-  figure: ({ runs }) => runs.count,
-  show: ({ runs }) => formatNumber(runs.count),
-};
+/** A column about the ended runs. */
+function columnOf(
+  label: string,
+  read: (runs: Ended) => number,
+  format = formatNumber,
+  title?: string,
+): Column {
+  return {
+    label,
+    ...(title && { title }),
+    figure: ({ runs }) => (runs ? read(runs) : -1),
+    show: ({ runs }) => (runs ? format(read(runs)) : "–"),
+  };
+}
+
+const COUNT = columnOf(chart.runs, (runs) => runs.count);
 
 const RUN_COLUMNS: Column[] = [
   COUNT,
-  {
-    label: chart.failures,
-    figure: ({ runs }) => runs.failures,
-    show: ({ runs }) => formatNumber(runs.failures),
-  },
-  {
-    label: chart.cancelled,
-    figure: ({ runs }) => runs.cancelled,
-    show: ({ runs }) => formatNumber(runs.cancelled),
-  },
-  {
-    label: "p50",
-    title: chart.median,
-    figure: ({ runs }) => runs.median_ms,
-    show: ({ runs }) => formatDuration(runs.median_ms),
-  },
-  {
-    label: "p95",
-    title: chart.slow,
-    figure: ({ runs }) => runs.p95_ms,
-    show: ({ runs }) => formatDuration(runs.p95_ms),
-  },
+  columnOf(chart.failures, (runs) => runs.failures),
+  columnOf(chart.cancelled, (runs) => runs.cancelled),
+  columnOf("p50", (runs) => runs.median_ms, formatDuration, chart.median),
+  columnOf("p95", (runs) => runs.p95_ms, formatDuration, chart.slow),
 ];
 
 const USAGE_COLUMNS: Column[] = [
@@ -73,11 +69,22 @@ const USAGE_COLUMNS: Column[] = [
   },
 ];
 
+/** The workflows with ended runs, and those whose runs have used something and have not ended. */
+function listRows(workflows: Ended[], usage: Map<string, Sum> | undefined): Row[] {
+  const ended = new Map(workflows.map((runs) => [runs.workflow, runs]));
+  const names = new Set([...ended.keys(), ...(usage?.keys() ?? [])]);
+  return [...names].map((workflow) => ({
+    workflow,
+    runs: ended.get(workflow),
+    sum: usage?.get(workflow),
+  }));
+}
+
 export function WorkflowTable({ workflows, usage }: WorkflowTableProps) {
   const names = useWorkflowNames();
   const [{ label: sorted, figure }, sortBy] = useState(COUNT);
   const columns = usage ? [...RUN_COLUMNS, ...USAGE_COLUMNS] : RUN_COLUMNS;
-  const all = workflows.map((runs): Row => ({ runs, sum: usage?.get(runs.workflow) }));
+  const all = listRows(workflows, usage);
   const rows = all.sort((one, other) => figure(other) - figure(one)).slice(0, MAX_WORKFLOWS);
   return (
     <div className="panel chart-table-box">
@@ -102,9 +109,9 @@ export function WorkflowTable({ workflows, usage }: WorkflowTableProps) {
         </thead>
         <tbody>
           {rows.map((row) => (
-            <tr key={row.runs.workflow}>
-              <td title={row.runs.workflow}>
-                <WorkflowLink id={row.runs.workflow} names={names} />
+            <tr key={row.workflow}>
+              <td title={row.workflow}>
+                <WorkflowLink id={row.workflow} names={names} />
               </td>
               {columns.map((column) => (
                 <td key={column.label}>{column.show(row)}</td>
