@@ -21,6 +21,12 @@ export function graphOf(inspection: Inspection): { graph: Graph; parts: number[]
   return { graph: { nodes, edges }, parts, links: shown.map((link) => link.part ?? null) };
 }
 
+/** The parts of the steps, by their paths. A container has the path of its first step: of those, the innermost counts. */
+export function mapSteps(parts: readonly Part[]): ReadonlyMap<string, Part> {
+  // A part comes after the one around it.
+  return new Map(parts.flatMap((part) => (part.step == null ? [] : [[part.step, part] as const])));
+}
+
 /** The graph of a plan, with the names that the list of parts shows. */
 export function nameNodes(graph: Graph, parts: readonly (Part | undefined)[]): Graph {
   const nodes = graph.nodes.map((node, at) => {

@@ -21,6 +21,8 @@ type HeadProps = {
   /** What the key of this tab permits. */
   mayWrite: boolean;
   mayRun: boolean;
+  /** Whether there are changes that can be discarded, also those that are being entered. */
+  hasChanges: boolean;
   /** Whether leaving loses changes, also those that are being entered. */
   isUnkept: boolean;
   notice: string | undefined;
@@ -34,7 +36,8 @@ type HeadProps = {
 };
 
 export function WorkflowHead(props: HeadProps) {
-  const { workflow, edited, mayWrite, mayRun, isUnkept, notice, saveLabel, canSave, children } = props;
+  const { workflow, edited, mayWrite, mayRun, hasChanges, isUnkept, notice, saveLabel, canSave, children } =
+    props;
   const { onSave, onKeep, onDiscard, onOpen } = props;
   const isFile = workflow.file != null;
   const { draftAt } = edited;
@@ -48,7 +51,7 @@ export function WorkflowHead(props: HeadProps) {
         <span className="soft" aria-live="polite">
           {state}
         </span>
-        {edited.changed && <IconButton icon="close" label={t.workflow.discard} onClick={onDiscard} />}
+        {hasChanges && <IconButton icon="close" label={t.workflow.discard} onClick={onDiscard} />}
       </div>
       <LastRuns workflow={workflow.id} />
       <div className="workflow-actions">

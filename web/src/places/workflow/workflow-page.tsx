@@ -92,7 +92,8 @@ function OpenWorkflow(props: OpenProps) {
         canSave={open.canSave}
         onSave={open.save}
         onKeep={open.keep}
-        onDiscard={() => void pending.settle().then(edited.discard)}
+        hasChanges={edited.changed !== undefined || open.hasPending}
+        onDiscard={open.discard}
         onOpen={open.openOverlay}
       >
         <SaveProblem
@@ -174,6 +175,7 @@ function useOpenWorkflow({ place, workflow, stored, isDeleted }: OpenProps) {
     unsaved,
     canSave,
     isUnkept: edited.isUnkept || hasPending,
+    hasPending,
     notice,
     setNotice,
     overlay,
@@ -184,6 +186,11 @@ function useOpenWorkflow({ place, workflow, stored, isDeleted }: OpenProps) {
       if (canSave) void saving.save();
     },
     keep: () => void saving.keep(),
+    discard: async () => {
+      await pending.settle();
+      pending.discard();
+      edited.discard();
+    },
   };
 }
 
