@@ -177,7 +177,7 @@ test("the first action of a container has a node of its own, which opens it", as
 title: Rounds
 ---
 
-<Loop as="rounds" max={2}>
+<Loop as="rounds" max={2} until={$.index === 2}>
   Write a line.
 
   <GenText as="line" model="local:smollm2-135m" />

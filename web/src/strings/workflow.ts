@@ -29,6 +29,8 @@ export const workflow = {
   restored: (number: number) => `Version ${number} is in the editor. Save to keep it.`,
   current: "current",
   use: "Use it from…",
+  tests: (count: number) => (count === 0 ? "Tests" : `Tests (${count})`),
+  openTests: "Tests of this workflow",
   delete: "Delete",
   deleteWorkflow: "Delete the workflow",
   confirmDelete: (name: string) => `Delete ${name}?`,
