@@ -3,7 +3,7 @@ import { lazy, Suspense, useMemo } from "react";
 import type { Graph } from "../run/graph";
 import { t } from "../strings";
 import type { Mark } from "../ui/state";
-import { graphOf, mapSteps, nameNodes } from "./build-graph";
+import { addUnreached, graphOf, listUnreached, mapSteps, nameNodes } from "./build-graph";
 import type { Edit, Inspection } from "./definition";
 import type { Outcome } from "./edit-queue";
 import { WHOLE } from "./part-list";
@@ -28,13 +28,20 @@ export function PartGraph(props: PartGraphProps) {
   const { graph, whyNoGraph, format, isReadOnly, inspection, selected, marked, onSelect, change } = props;
   const hasNodes = inspection.lists.some((list) => list.name === "nodes");
   const own = useMemo(() => (hasNodes ? graphOf(inspection) : undefined), [hasNodes, inspection]);
+  const unreached = useMemo(
+    () => (format === "flow" && graph ? listUnreached(inspection.parts) : []),
+    [format, graph, inspection],
+  );
   /** The parts of the nodes, by their position. */
   const parts = useMemo(() => {
     if (own) return own.parts.map((at) => inspection.parts[at]);
     const ofSteps = mapSteps(inspection.parts);
-    return graph?.nodes.map((node) => ofSteps.get(node.path)) ?? [];
-  }, [own, graph, inspection]);
-  const shown = useMemo(() => own?.graph ?? (graph && nameNodes(graph, parts)), [own, graph, parts]);
+    return [...(graph?.nodes.map((node) => ofSteps.get(node.path)) ?? []), ...unreached];
+  }, [own, graph, inspection, unreached]);
+  const shown = useMemo(
+    () => own?.graph ?? (graph && addUnreached(nameNodes(graph, parts), unreached)),
+    [own, graph, parts, unreached],
+  );
   const nodeMarks = useMemo(() => {
     const marks = parts.map((part, node) => [node, part && marked.get(keyOf(part.path as Path))] as const);
     return new Map(marks.filter((pair): pair is [number, Mark] => pair[1] !== undefined));

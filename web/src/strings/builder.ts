@@ -61,6 +61,7 @@ export const builderStrings = {
   readOnly: "This workflow is a file. Save a copy to change it here.",
   unreadable: "Forms are shown when the source can be read again.",
   empty: "Nothing here yet. Add the first part.",
+  neverRuns: "Never runs",
   nothing: "Select a part to change it.",
   more: "More fields",
   other: "Other values",
