@@ -171,3 +171,22 @@ test("the list of models is whole where its field is low", async () => {
   await assertAccessible(page, ".builder-form");
   await closePage(opened);
 });
+
+test("the first action of a container has a node of its own, which opens it", async () => {
+  const text = `---
+title: Rounds
+---
+
+<Loop as="rounds" max={2} until={$.index === 2}>
+  Write a line.
+
+  <GenText as="line" model="local:smollm2-135m" />
+</Loop>
+`;
+  const opened = await open("rounds", "rounds.mdx", text);
+  const { page, form } = opened;
+  await page.locator(".node", { hasText: "line" }).click();
+  await form.getByRole("heading", { name: "line", exact: true }).waitFor();
+  await page.locator(".node[data-selected]", { hasText: "line" }).waitFor();
+  await closePage(opened);
+});

@@ -50,6 +50,11 @@ test("a run becomes a test, which fails when the definition changes", async () =
   await page.getByText("Tests of Echo a topic").waitFor();
   await page.getByRole("button", { name: "Run all" }).click();
   await page.getByText("0 passed, 1 failed").waitFor();
+  await page.goto(`${studio.address}/workflows/echo`);
+  await page.getByRole("link", { name: "Tests (1)" }).click();
+  await page.getByText("Tests of Echo a topic").waitFor();
+  await page.getByRole("button", { name: "Run all" }).click();
+  await page.getByText("0 passed, 1 failed").waitFor();
   await page.getByRole("link", { name: "Home" }).click();
   await card.getByRole("link", { name: "1 test failed" }).click();
   await page.locator("[data-change=added]", { hasText: "one line about" }).first().waitFor();

@@ -48,7 +48,7 @@ export async function read<Data>(request: Promise<Answer<Data>>): Promise<Data> 
 /** The error of a response that the server refused, from its problem document. */
 export function toApiError(response: { status: number; statusText: string }, problem: unknown): ApiError {
   const document = (typeof problem === "object" && problem ? problem : {}) as Partial<Schemas["Problem"]>;
-  const message = document.detail ?? document.title ?? response.statusText;
+  const message = document.detail || document.title || response.statusText || `${response.status}`;
   return new ApiError(response.status, document.code ?? "", message, document.errors ?? []);
 }
 

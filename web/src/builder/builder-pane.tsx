@@ -9,8 +9,10 @@ import { Button } from "../ui/button";
 import { Problem } from "../ui/problem";
 import { Tabs } from "../ui/tabs";
 import { AddPart } from "./add-part";
+import { mapSteps } from "./build-graph";
 import { type FormSchema, FormScope } from "./context";
 import type { Edit, Inspection, NameLists, Part, Source } from "./definition";
+import { ChangeFailure, UnknownParts } from "./failures";
 import { FileForm } from "./file-form";
 import { FileList } from "./file-list";
 import { groupProblems } from "./marks";
@@ -34,6 +36,8 @@ type BuilderPaneProps = {
   builder: Builder;
   /** The graph of the plan, for formats whose steps run in their order. */
   graph: Graph | undefined;
+  /** What is said instead of a graph that is missing. */
+  whyNoGraph: string;
   problems: Schemas["Diagnostic"][];
   step: string | undefined;
   onStep: (step: string | undefined) => void;
@@ -65,7 +69,7 @@ function useSelection({ builder, source, step, onStep, onFile }: BuilderPaneProp
   useEffect(() => {
     if (!inspection || step === followed.current) return;
     followed.current = step;
-    const found = inspection.parts.find((one) => step !== undefined && one.step === step);
+    const found = step === undefined ? undefined : mapSteps(inspection.parts).get(step);
     if (found) setSelected(keyOf(found.path as Path));
   }, [step, inspection]);
   const part = file === undefined ? find(selected) : undefined;
@@ -95,10 +99,10 @@ export default function BuilderPane(props: BuilderPaneProps) {
   const paste = (text: string) => pastePart(text, { inspection, format, part, change, setNotice });
   usePartKeys({ part, isReadOnly, actions, paste });
   const grouped = useMemo(() => groupProblems(inspection, problems), [inspection, problems]);
-  if (!inspection) return <p className="empty">{t.loading}</p>;
+  if (!inspection) return <UnknownParts unknown={builder.unknown} />;
   if (inspection.problem) return <Unreadable problem={inspection.problem} />;
   const own = grouped.messages.get(part && keyOf(part.path as Path)) ?? [];
-  const shared = { inspection, selected, marked: grouped.marks, isReadOnly, onSelect: select };
+  const shared = { inspection, selected, marked: grouped.marks, isReadOnly, onSelect: select, change };
   return (
     <FormScope value={{ isReadOnly, edit: change, problems: own, ...scope }}>
       <ColumnTabs column={column} onSelect={setColumn} />
@@ -115,18 +119,9 @@ export default function BuilderPane(props: BuilderPaneProps) {
           onNotice={setNotice}
         />
         <section className="builder-graph" aria-label={t.workflow.graph}>
-          <PartGraph {...shared} graph={props.graph} format={format} change={change} />
+          <PartGraph {...shared} graph={props.graph} whyNoGraph={props.whyNoGraph} format={format} />
         </section>
-        <section className="builder-form" aria-label={t.build.form}>
-          <Failure builder={builder} />
-          {notice && <Problem severity="warning">{notice}</Problem>}
-          {file === undefined ? (
-            <PartForm key={selected} inspection={inspection} part={part} onSelect={select} />
-          ) : (
-            <OpenFile key={file} {...props} file={file} names={scope.names} />
-          )}
-          {part && <PartExtras {...props} inspection={inspection} part={part} change={change} />}
-        </section>
+        <FormColumn {...props} {...shared} part={part} file={file} notice={notice} names={scope.names} />
       </div>
       {adding && (
         <AddPart
@@ -219,14 +214,36 @@ function PartsColumn(props: PartsColumnProps) {
   );
 }
 
-/** Why the last change could not be made. */
-function Failure({ builder: { problem, retry, dismiss } }: { builder: Builder }) {
-  if (!problem) return null;
+type FormColumnProps = BuilderPaneProps & {
+  inspection: Inspection;
+  selected: string;
+  part: Part | undefined;
+  file: string | undefined;
+  notice: string | undefined;
+  names: NameLists | undefined;
+  onSelect: (key: string) => void;
+  change: (edits: Edit[]) => ReturnType<Builder["edit"]>;
+};
+
+/** The form of what is selected, and what went wrong. */
+function FormColumn(props: FormColumnProps) {
+  const { inspection, selected, part, file, notice, builder } = props;
   return (
-    <Problem>
-      {t.build.failed} {problem}{" "}
-      <Button onClick={retry ?? dismiss}>{retry ? t.retryLoading : t.close}</Button>
-    </Problem>
+    <section className="builder-form" aria-label={t.build.form}>
+      <ChangeFailure builder={builder} />
+      {notice && <Problem severity="warning">{notice}</Problem>}
+      {file === undefined ? (
+        <PartForm
+          key={`${selected} ${builder.discards}`}
+          inspection={inspection}
+          part={part}
+          onSelect={props.onSelect}
+        />
+      ) : (
+        <OpenFile key={file} {...props} file={file} />
+      )}
+      {part && <PartExtras {...props} part={part} />}
+    </section>
   );
 }
 

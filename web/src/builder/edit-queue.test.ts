@@ -45,3 +45,13 @@ test("what the server could not be asked for is kept, and asked for first", asyn
   expect((await queue.push(editOf("b"))).state).toBe("done");
   expect(made).toEqual(["a", "b"]);
 });
+
+test("kept changes can be given up, and later ones are made", async () => {
+  const { queue, made } = createQueue({ a: UNREACHABLE });
+  await queue.push(editOf("a"));
+  await queue.run();
+  queue.discard();
+  expect(queue.isEmpty).toBe(true);
+  await queue.push(editOf("b"));
+  expect(made).toEqual(["b"]);
+});

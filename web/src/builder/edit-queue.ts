@@ -1,4 +1,4 @@
-// Changes of a definition, one after another. What the server could not be asked for is kept, and asked for again first.
+// Changes of a definition, one after another. What failed without a refusal is kept, and asked for again first, or discarded.
 import type { Edit } from "./definition";
 import type { Path } from "./path";
 
@@ -19,7 +19,7 @@ type Waiting = { edits: Edit[]; resolve: (outcome: Outcome) => void };
 type QueueParts = {
   /** Makes a change; returns the part that was added or moved. */
   apply: (edits: Edit[]) => Promise<Path | undefined>;
-  /** Why the server refused a change; undefined if it could not be asked. */
+  /** Why the server refused a change; undefined if the same change can succeed later. */
   whyRefused: (error: unknown) => string | undefined;
   /** Called when the queue is empty, or no longer, and when a change has failed. */
   onChange: (failure: { error: unknown } | undefined) => void;
@@ -42,12 +42,19 @@ export class EditQueue {
     });
   }
 
-  /** Makes the changes that wait; false if the server cannot be asked. */
+  /** Makes the changes that wait; false if one of them can only be made later. */
   run(): Promise<boolean> {
     this.running ??= this.work().finally(() => {
       this.running = undefined;
     });
     return this.running;
+  }
+
+  /** Gives up the changes that are kept. One that is being made goes on. */
+  discard(): void {
+    if (this.running) return;
+    this.waiting.length = 0;
+    this.parts.onChange(undefined);
   }
 
   private async work(): Promise<boolean> {

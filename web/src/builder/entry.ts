@@ -57,12 +57,26 @@ export function useEntry(value: string, store: (text: string) => Outcome | Promi
   };
   const flushLast = useRef(flush);
   flushLast.current = flush;
+  const discard = () => {
+    clearTimeout(timer.current);
+    isDirty.current = false;
+    awaited.current = undefined;
+    setText(value);
+    setRefusal(undefined);
+    pending.remove(owner);
+  };
+  const discardLast = useRef(discard);
+  discardLast.current = discard;
   // A field that disappears stores the typed text.
   useEffect(() => () => void flushLast.current().then(() => pending.remove(owner)), [pending, owner]);
   const change = (next: string) => {
     isDirty.current = true;
     latest.current.text = next;
-    pending.add(owner, () => flushLast.current());
+    pending.add(
+      owner,
+      () => flushLast.current(),
+      () => discardLast.current(),
+    );
     setText(next);
     clearTimeout(timer.current);
     timer.current = setTimeout(() => void flushLast.current(), STORE_DELAY_MS);

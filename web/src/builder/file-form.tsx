@@ -2,12 +2,12 @@
 import { useMemo } from "react";
 import type { Json } from "../api/json";
 import { t } from "../strings";
-import { Button } from "../ui/button";
 import { Problem } from "../ui/problem";
 import { type FormSchema, FormScope } from "./context";
 import type { NameLists } from "./definition";
 import { DONE } from "./edit-queue";
 import { useEntry } from "./entry";
+import { ChangeFailure, UnknownParts } from "./failures";
 import { Properties } from "./fields";
 import { shapeOf, unwrapText, type Wrapper, wrapText } from "./files";
 import type { Path } from "./path";
@@ -79,12 +79,13 @@ function PartFile({
     () => ({ entry: ENTRY, files: { [ENTRY]: wrapText(text, { list, before, after }) } }),
     [text, list, before, after],
   );
-  const { inspection, edit, problem, retry } = useBuilder(source, format, (_, changed) => {
+  const builder = useBuilder(source, format, (_, changed) => {
     const own = unwrapText(changed, wrapper);
     if (own !== undefined) onEdit(file, own);
   });
+  const { inspection, edit } = builder;
   const part = inspection?.parts.find((one) => one.list === list);
-  if (!inspection) return <p className="soft">{t.loading}</p>;
+  if (!inspection) return <UnknownParts unknown={builder.unknown} />;
   if (!part) {
     return (
       <Problem severity="warning">
@@ -104,12 +105,9 @@ function PartFile({
   };
   return (
     <FormScope value={scope}>
-      {problem && (
-        <Problem>
-          {t.build.failed} {problem} {retry && <Button onClick={retry}>{t.retryLoading}</Button>}
-        </Problem>
-      )}
+      <ChangeFailure builder={builder} />
       <Properties
+        key={builder.discards}
         schema={(inspection.forms[part.form] ?? {}) as FormSchema}
         value={part.value as Json}
         path={part.path as Path}

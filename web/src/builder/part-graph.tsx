@@ -3,7 +3,7 @@ import { lazy, Suspense, useMemo } from "react";
 import type { Graph } from "../run/graph";
 import { t } from "../strings";
 import type { Mark } from "../ui/state";
-import { graphOf, nameNodes } from "./build-graph";
+import { addUnreached, graphOf, listUnreached, mapSteps, nameNodes } from "./build-graph";
 import type { Edit, Inspection } from "./definition";
 import type { Outcome } from "./edit-queue";
 import { WHOLE } from "./part-list";
@@ -14,6 +14,7 @@ const FlowGraph = lazy(() => import("../ui/flow-graph").then((part) => ({ defaul
 type PartGraphProps = {
   /** The graph of the plan, for formats whose steps run in their order. */
   graph: Graph | undefined;
+  whyNoGraph: string;
   format: string;
   isReadOnly: boolean;
   inspection: Inspection;
@@ -24,19 +25,28 @@ type PartGraphProps = {
 };
 
 export function PartGraph(props: PartGraphProps) {
-  const { graph, format, isReadOnly, inspection, selected, marked, onSelect, change } = props;
+  const { graph, whyNoGraph, format, isReadOnly, inspection, selected, marked, onSelect, change } = props;
   const hasNodes = inspection.lists.some((list) => list.name === "nodes");
   const own = useMemo(() => (hasNodes ? graphOf(inspection) : undefined), [hasNodes, inspection]);
+  const unreached = useMemo(
+    () => (format === "flow" && graph ? listUnreached(inspection.parts) : []),
+    [format, graph, inspection],
+  );
   /** The parts of the nodes, by their position. */
   const parts = useMemo(() => {
     if (own) return own.parts.map((at) => inspection.parts[at]);
-    return graph?.nodes.map((node) => inspection.parts.find((part) => part.step === node.path)) ?? [];
-  }, [own, graph, inspection]);
-  const shown = useMemo(() => own?.graph ?? (graph && nameNodes(graph, parts)), [own, graph, parts]);
+    const ofSteps = mapSteps(inspection.parts);
+    return [...(graph?.nodes.map((node) => ofSteps.get(node.path)) ?? []), ...unreached];
+  }, [own, graph, inspection, unreached]);
+  const shown = useMemo(
+    () => own?.graph ?? (graph && addUnreached(nameNodes(graph, parts), unreached)),
+    [own, graph, parts, unreached],
+  );
   const nodeMarks = useMemo(() => {
     const marks = parts.map((part, node) => [node, part && marked.get(keyOf(part.path as Path))] as const);
     return new Map(marks.filter((pair): pair is [number, Mark] => pair[1] !== undefined));
   }, [parts, marked]);
+  if (!shown && inspection.parts.length > 0) return <p className="empty">{whyNoGraph}</p>;
   if (!shown || shown.nodes.length === 0) return <p className="empty">{t.build.empty}</p>;
   const chosen = parts.findIndex((part) => part && keyOf(part.path as Path) === selected);
   const chosenEdge = own?.links.findIndex(

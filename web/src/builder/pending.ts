@@ -2,18 +2,22 @@
 // the server is asked for. Saving waits for it, and leaving asks.
 import { createContext, useContext, useSyncExternalStore } from "react";
 
-/** Brings something into the text; false if that was not possible. */
-type Settle = () => Promise<boolean>;
+type Owner = {
+  /** Brings something into the text; false if that was not possible. */
+  settle: () => Promise<boolean>;
+  /** Gives it up. */
+  discard: () => void;
+};
 
 export class Pending {
-  private readonly owners = new Map<object, Settle>();
+  private readonly owners = new Map<object, Owner>();
   private readonly listeners = new Set<() => void>();
   private readonly problems = new Map<object, string>();
 
   /** Notes that something of `owner` is not in the text yet. */
-  add(owner: object, settle: Settle): void {
+  add(owner: object, settle: Owner["settle"], discard: Owner["discard"]): void {
     const isNew = !this.owners.has(owner);
-    this.owners.set(owner, settle);
+    this.owners.set(owner, { settle, discard });
     if (isNew) this.announce();
   }
 
@@ -36,10 +40,15 @@ export class Pending {
   /** Brings everything into the text, also later input; false if something could not be brought there. */
   async settle(): Promise<boolean> {
     while (this.owners.size > 0) {
-      const settled = await Promise.all([...this.owners.values()].map((settle) => settle()));
+      const settled = await Promise.all([...this.owners.values()].map(({ settle }) => settle()));
       if (settled.includes(false)) return false;
     }
     return true;
+  }
+
+  /** Gives up everything that is not in the text. */
+  discard(): void {
+    for (const { discard } of [...this.owners.values()]) discard();
   }
 
   hasAny = (): boolean => this.owners.size > 0;

@@ -12,57 +12,77 @@ const INSPECT_DELAY_MS = 120;
 /** Answers after which the same request can succeed: without a key, too slow, too many. */
 const PASSING = [401, 408, 429];
 
+/** The changes that the server could neither make nor refuse. */
+export type KeptChanges = { retry: () => void; discard: () => void };
+
 export type Builder = {
   inspection: Inspection | undefined;
+  /** Why the parts are not known, and how they are asked for again. */
+  unknown: { error: Error; retry: () => void } | undefined;
   /** Applies changes one after another. */
   edit: (edits: Edit[]) => Promise<Outcome>;
-  /** Why the last change could not be made. */
-  problem: string | undefined;
-  /** Makes the changes again that were kept because the server could not be asked; undefined if there are none. */
-  retry: (() => void) | undefined;
+  /** What the last change failed with. */
+  error: Error | undefined;
+  kept: KeptChanges | undefined;
+  /** How often kept changes were discarded: fields then show the definition again. */
+  discards: number;
   dismiss: () => void;
 };
 
-/** Why the server refused a change; undefined if it could not be asked. */
+type OnEdit = (file: string, text: string) => void;
+
+/** Why the server refused a change; undefined if the same change can succeed later. */
 function whyRefused(error: unknown): string | undefined {
   const isRefusal = error instanceof ApiError && error.status < 500 && !PASSING.includes(error.status);
   return isRefusal ? error.message : undefined;
+}
+
+function explainKept(error: unknown): string {
+  return error instanceof ApiError ? t.build.notMade(error.message, error.code) : t.build.notReached;
 }
 
 function queryKeyOf(source: Source, format: string | undefined) {
   return ["inspection", format, source] as const;
 }
 
-export function useBuilder(
-  source: Source,
-  format: string | undefined,
-  onEdit: (file: string, text: string) => void,
-): Builder {
+export function useBuilder(source: Source, format: string | undefined, onEdit: OnEdit): Builder {
+  const { inspection, unknown } = useInspection(source, format);
+  return { inspection, unknown, ...useEdits(source, format, onEdit) };
+}
+
+function useInspection(source: Source, format: string | undefined) {
   const queries = useQueryClient();
   const [settled, setSettled] = useState(source);
-  const [problem, setProblem] = useState<string>();
-  const latest = useRef(source);
-  const drawn = useRef(source);
-  // A change is newer than a source that was drawn before it, and is drawn again.
-  if (drawn.current !== source) latest.current = source;
-  drawn.current = source;
   useEffect(() => {
     // What a change has brought along is shown immediately.
     const isKnown = queries.getQueryData(queryKeyOf(source, format)) !== undefined;
     const timer = setTimeout(() => setSettled(source), isKnown ? 0 : INSPECT_DELAY_MS);
     return () => clearTimeout(timer);
   }, [source, format, queries]);
-  const { data } = useQuery({
+  const { data, error, isFetching, refetch } = useQuery({
     queryKey: queryKeyOf(settled, format),
     placeholderData: (before) => before,
     staleTime: Number.POSITIVE_INFINITY,
     queryFn: () => inspect(settled, format),
   });
+  const unknown = error && !isFetching ? { error, retry: () => void refetch() } : undefined;
+  return { inspection: data, unknown };
+}
+
+function useEdits(source: Source, format: string | undefined, onEdit: OnEdit) {
+  const queries = useQueryClient();
   const pending = usePending();
+  const [error, setError] = useState<Error>();
   const [isStopped, setIsStopped] = useState(false);
+  const [discards, setDiscards] = useState(0);
+  const latest = useRef(source);
+  const drawn = useRef(source);
+  // A change is newer than a source that was drawn before it, and is drawn again.
+  if (drawn.current !== source) latest.current = source;
+  drawn.current = source;
   const onText = useRef(onEdit);
   onText.current = onEdit;
-  const [queue] = useState(() => {
+  const [{ queue, discard }] = useState(() => {
     const apply = async (edits: Edit[]) => {
       for (;;) {
         const before = latest.current;
@@ -76,22 +96,27 @@ export function useBuilder(
         return edited.part ?? undefined;
       }
     };
-    const made: EditQueue = new EditQueue({
+    const discard = () => {
+      queue.discard();
+      setDiscards((before) => before + 1);
+    };
+    const queue: EditQueue = new EditQueue({
       apply,
       whyRefused,
       onChange: (failure) => {
-        if (made.isEmpty) pending.remove(made);
-        else pending.add(made, () => made.run());
-        const isUnreached = failure !== undefined && whyRefused(failure.error) === undefined;
-        pending.noteProblem(made, isUnreached ? t.build.notReached : undefined);
-        setIsStopped(isUnreached);
-        if (failure) setProblem(whyRefused(failure.error) ?? t.errors.unreachable);
-        else if (made.isEmpty) setProblem(undefined);
+        if (queue.isEmpty) pending.remove(queue);
+        else pending.add(queue, () => queue.run(), discard);
+        const isKept = failure !== undefined && whyRefused(failure.error) === undefined;
+        pending.noteProblem(queue, isKept ? explainKept(failure.error) : undefined);
+        setIsStopped(isKept);
+        if (failure) setError(failure.error as Error);
+        else if (queue.isEmpty) setError(undefined);
       },
     });
-    return made;
+    return { queue, discard };
   });
   const edit = useCallback((edits: Edit[]) => queue.push(edits), [queue]);
-  const dismiss = useCallback(() => setProblem(undefined), []);
-  return { inspection: data, edit, problem, retry: isStopped ? () => void queue.run() : undefined, dismiss };
+  const dismiss = useCallback(() => setError(undefined), []);
+  const kept = isStopped ? { retry: () => void queue.run(), discard } : undefined;
+  return { edit, error, kept, discards, dismiss };
 }

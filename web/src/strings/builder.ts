@@ -61,6 +61,7 @@ export const builderStrings = {
   readOnly: "This workflow is a file. Save a copy to change it here.",
   unreadable: "Forms are shown when the source can be read again.",
   empty: "Nothing here yet. Add the first part.",
+  neverRuns: "Never runs",
   nothing: "Select a part to change it.",
   more: "More fields",
   other: "Other values",
@@ -74,6 +75,10 @@ export const builderStrings = {
   notNumber: "This is not a number.",
   notTaken: (why: string) => `Not saved. ${why}`,
   notReached: "The server cannot be reached. What you entered stays here; save again later.",
+  notMade: (why: string, code: string) =>
+    `The server failed at a change: ${why}${code && ` (${code})`}. What you entered stays here; save again, or discard the change.`,
+  partsUnknown: "The parts of this definition are not known:",
+  discardChange: "Discard the change",
   notFitting: "An entry does not fit its field: correct the field that is marked.",
   wrongEntry: (label: string, why: string) => `“${label}”: ${why}`,
   notJson: "This is not valid JSON.",

@@ -22,13 +22,14 @@ import {
   type Bounds,
   drawLine,
   END_ID,
+  keyOfLayout,
   layOutGraph,
   middleOf,
   type Placement,
   type Route,
   sizeNode,
-  wrapLabel,
 } from "./graph-layout";
+import { wrapLabel } from "./graph-text";
 import { FitOnChange, FollowNode, MIN_ZOOM } from "./graph-view";
 import { Icon, kindIcon } from "./icon";
 import { type Mark, PhaseMark, ProblemMark, WarningMark } from "./state";
@@ -87,7 +88,9 @@ function Drawing(props: FlowGraphProps) {
   const { graph, states, followed, selected, marked, onSelect, selectedEdge, onSelectEdge, onConnect } =
     props;
   const { hasEnd = false, time = 0, children } = props;
-  const { nodes: places, routes, bounds } = useMemo(() => layOutGraph(graph, hasEnd), [graph, hasEnd]);
+  const key = useMemo(() => keyOfLayout(graph, hasEnd), [graph, hasEnd]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: an edit that changes nothing of the key moves no node.
+  const { nodes: places, routes, bounds } = useMemo(() => layOutGraph(graph, hasEnd), [key]);
   const drawn = useMemo(() => {
     const first = boundsOf(graph, places, 0);
     return { bounds, start: first && middleOf(first) };

@@ -1,5 +1,7 @@
-import { expect, test } from "vitest";
-import { drawLine, END_ID, layOutGraph, sizeNode, wrapLabel } from "./graph-layout";
+import { expect, test, vi } from "vitest";
+import * as dagre from "./graph-dagre";
+import { drawLine, END_ID, keyOfLayout, layOutGraph, sizeNode } from "./graph-layout";
+import { measureLabel, wrapLabel } from "./graph-text";
 
 function step(title: string) {
   return { path: `/${title}`, title, kind: "generate" };
@@ -187,4 +189,90 @@ test("no label lies on a node", () => {
     });
   }
   expect(overlaps).toEqual([]);
+});
+
+/** A graph whose nodes follow nodes before them, by numbers that look random. */
+function createGraph(count: number, edgeCount: number) {
+  let seed = 1;
+  const pick = (below: number) => {
+    seed = (seed * 48_271) % 2_147_483_647;
+    return seed % below;
+  };
+  const nodes = [...Array(count).keys()].map((at) => step(`node ${at}`));
+  const edges = [...Array(edgeCount).keys()].map((at) => {
+    const to = 1 + (at % (count - 1));
+    return { from: pick(to), to, label: pick(4) === 0 ? "if so" : "" };
+  });
+  return { nodes, edges };
+}
+
+test("a large graph is arranged without dagre: its nodes and labels stand beside each other", () => {
+  const arrange = vi.spyOn(dagre, "arrangeWithDagre");
+  const graph = createGraph(1000, 1500);
+  const { nodes, routes } = layOutGraph(graph, true);
+  expect(arrange).not.toHaveBeenCalled();
+  const boxes = graph.nodes.map((node, at) => ({
+    ...(nodes.get(`${at}`) ?? { x: 0, y: 0 }),
+    ...sizeNode(node),
+  }));
+  const labels = routes.flatMap(({ label }) =>
+    label ? [{ x: label.x - 15, y: label.y - 8, width: 30, height: 16 }] : [],
+  );
+  const all = [...boxes, ...labels].sort((one, other) => one.y - other.y || one.x - other.x);
+  const overlaps = all.filter((one, at) => {
+    const next = all[at + 1];
+    return next?.y === one.y && next.x < one.x + one.width;
+  });
+  expect(overlaps).toEqual([]);
+  // Every edge leads down, from the middle below a node to the middle above another one.
+  graph.edges.forEach(({ from, to }, at) => {
+    const [start, end] = [routes[at]?.points[0], routes[at]?.points.at(-1)];
+    expect(start?.y).toBe((boxes[from]?.y ?? 0) + 48);
+    expect(end?.y).toBe(boxes[to]?.y);
+  });
+  arrange.mockRestore();
+});
+
+test("a long chain stands in one column, and a cycle leads back up", () => {
+  const count = 400;
+  const nodes = [...Array(count).keys()].map((at) => step(`node ${at}`));
+  const edges = nodes.map((_, at) => ({ from: at, to: (at + 1) % count, label: "" }));
+  const { nodes: places, routes } = layOutGraph({ nodes, edges }, false);
+  const top = (at: number) => places.get(`${at}`)?.y ?? 0;
+  expect(nodes.every((_, at) => at === 0 || top(at) > top(at - 1))).toBe(true);
+  expect(new Set([...places.values()].map(({ x }) => x)).size).toBe(1);
+  const back = routes.at(-1)?.points ?? [];
+  expect([back[0]?.y, back.at(-1)?.y]).toEqual([top(count - 1), top(0) + 48]);
+});
+
+test("labels of wide letters have the room that they need", () => {
+  expect(measureLabel("else").width).toBe(24);
+  expect(measureLabel("返金の依頼").width).toBe(60);
+  expect(measureLabel("WWWWWWWW").width).toBe(88);
+});
+
+test("the labels of several loops of a node stand below each other", () => {
+  const edges = ["until it is short", "until it is good, at most 3 times"].map((label) => ({
+    from: 0,
+    to: 0,
+    label,
+  }));
+  const { routes, bounds } = layOutGraph({ nodes: [step("a")], edges }, false);
+  const [first, second] = routes.map(({ label }) => label);
+  expect((second?.y ?? 0) - (first?.y ?? 0)).toBe((16 + 32) / 2);
+  const half = measureLabel(edges[1]?.label ?? "").width / 2;
+  expect(bounds.x + bounds.width).toBeGreaterThanOrEqual((second?.x ?? 0) + half);
+});
+
+test("a layout depends on the sizes of the nodes and on the edges only", () => {
+  const key = keyOfLayout(GRAPH, false);
+  const [first, ...others] = GRAPH.nodes;
+  const withTitle = (title: string) => ({
+    ...GRAPH,
+    nodes: [{ ...step(title), path: first?.path ?? "" }, ...others],
+  });
+  expect(keyOfLayout(withTitle("firsts"), false)).toBe(key);
+  expect(keyOfLayout(withTitle("a title that needs more room"), false)).not.toBe(key);
+  expect(keyOfLayout({ ...GRAPH, edges: GRAPH.edges.slice(1) }, false)).not.toBe(key);
+  expect(keyOfLayout(GRAPH, true)).not.toBe(key);
 });

@@ -1,7 +1,9 @@
 // Places the nodes of a graph, and leads its edges around them.
-import { graphlib, layout } from "@dagrejs/dagre";
 import type { Graph, GraphNode } from "../run/graph";
-import { alignNodes, GRID_PX, leadToPorts } from "./graph-align";
+import { GRID_PX, leadToPorts } from "./graph-align";
+import { arrangeWithDagre } from "./graph-dagre";
+import { arrangeInLayers } from "./graph-layers";
+import { measureLabel } from "./graph-text";
 
 /** The id of the node at which a run ends. */
 export const END_ID = "end";
@@ -16,14 +18,13 @@ const TITLE_CHARACTER_PX = 8;
 /** The mean width of a character below a title, and how many a time and a number of iterations have. */
 const FACT_CHARACTER_PX = 6;
 const FACT_CHARACTERS = 10;
-const LABEL_CHARACTER_PX = 6;
-const MAX_LABEL_CHARACTERS = 44;
-/** A longer label has two lines. */
-const MAX_LINE_CHARACTERS = 20;
-const LABEL_LINE_PX = 16;
-/** The size of the loop of a step that is repeated. */
+/** Above one of these numbers dagre takes too long. */
+const MANY_NODES = 150;
+const MANY_EDGES = 300;
+/** The size of the loop of a step that is repeated, and how much larger each further one of it is. */
 const LOOP_WIDTH_PX = 24;
 const LOOP_HEIGHT_PX = 20;
+const LOOP_STEP_PX = 6;
 
 export type Point = { x: number; y: number };
 /** The way of an edge, and the place of its label. */
@@ -50,109 +51,60 @@ export function sizeNode({ title, detail = "", about = "" }: Pick<GraphNode, "ti
   };
 }
 
-function shortenLabel(label: string): string {
-  return label.length > MAX_LABEL_CHARACTERS ? `${label.slice(0, MAX_LABEL_CHARACTERS - 1)}…` : label;
-}
+/** A node as it is arranged, with the room that its loops need at its right side. */
+export type Box = { width: number; height: number; besides: number };
+/** An edge as it is arranged, with the size of its label. */
+export type Line = { from: number; to: number; label: { width: number; height: number } };
+/** Where the middles of the boxes are, and the ways of the lines with the middles of their labels. */
+export type Arranged = { centres: Point[]; ways: { points: Point[]; label: Point }[] };
 
-/** The lines of a label: two if it is long, so that it does not make the whole graph wide and small. */
-export function wrapLabel(label: string): string[] {
-  const shown = shortenLabel(label);
-  if (shown.length <= MAX_LINE_CHARACTERS) return [shown];
-  const middle = shown.length / 2;
-  const gaps = [...shown.matchAll(/ /g)].map(({ index }) => index);
-  const gap = gaps.sort((one, other) => Math.abs(one - middle) - Math.abs(other - middle))[0];
-  return gap === undefined ? [shown] : [shown.slice(0, gap), shown.slice(gap + 1)];
-}
-
-function measureLabel(label: string): number {
-  return Math.max(...wrapLabel(label).map((line) => line.length)) * LABEL_CHARACTER_PX;
+/** What the layout of a graph depends on. */
+export function keyOfLayout(graph: Graph, hasEnd: boolean): string {
+  const widths = graph.nodes.map((node) => sizeNode(node).width);
+  return JSON.stringify([
+    hasEnd,
+    widths,
+    graph.edges.map(({ from, to, label }) => [from, to ?? null, label]),
+  ]);
 }
 
 /** Places the nodes from top to bottom, and leads the edges around them. */
 export function layOutGraph(graph: Graph, hasEnd: boolean): Placement {
-  const drawing = new graphlib.Graph({ multigraph: true });
-  drawing.setGraph({ rankdir: "TB", nodesep: 16, edgesep: 12, ranksep: 36 });
-  drawing.setDefaultEdgeLabel(() => ({}));
-  graph.nodes.forEach((node, at) => {
-    drawing.setNode(`${at}`, sizeNode(node));
+  const count = graph.nodes.length;
+  const needsEnd = hasEnd || graph.edges.some((edge) => edge.to == null);
+  const sizes = [...graph.nodes.map(sizeNode), ...(needsEnd ? [END_SIZE] : [])];
+  const lines = graph.edges.map(({ from, to, label }) => ({
+    from,
+    to: to ?? count,
+    label: measureLabel(label),
+  }));
+  const loopRoom = measureLoops(lines);
+  const boxes = sizes.map((size, at) => ({ ...size, besides: loopRoom.get(at) ?? 0 }));
+  const isLarge = count > MANY_NODES || lines.length > MANY_EDGES;
+  const { centres, ways } = isLarge ? arrangeInLayers(boxes, lines) : arrangeWithDagre(boxes, lines, count);
+  const placed = sizes.map((size, at) => ({ ...size, ...(centres[at] as Point) }));
+  const loops = placeLoops(lines, placed);
+  const routes = lines.map(({ from, to, label }, at): Route => {
+    const way = ways[at] as Arranged["ways"][number];
+    const points = leadToPorts(way.points, placed[from] as Bounds, placed[to] as Bounds);
+    return loops.get(at) ?? { points, label: label.width > 0 ? way.label : undefined };
   });
-  if (hasEnd || graph.edges.some((edge) => edge.to == null)) drawing.setNode(END_ID, { ...END_SIZE });
-  const target = (to: number | null | undefined) => (to == null ? END_ID : `${to}`);
-  graph.edges.forEach((edge, at) => {
-    const height = edge.label ? wrapLabel(edge.label).length * LABEL_LINE_PX : 0;
-    const label = { width: measureLabel(edge.label), height, labelpos: "c" };
-    drawing.setEdge(`${edge.from}`, target(edge.to), label, `${at}`);
+  const corners = placed.map(cornerOf);
+  const outer = placed.flatMap((box, at) => [
+    corners[at] as Point,
+    { x: box.x + box.width / 2, y: box.y + box.height / 2 },
+  ]);
+  routes.forEach(({ points, label }, at) => {
+    const half = (lines[at]?.label.width ?? 0) / 2;
+    outer.push(...points);
+    if (label) outer.push({ x: label.x - half, y: label.y }, { x: label.x + half, y: label.y });
   });
-  const constraints = siblingOrder(graph);
-  layout(drawing, {
-    customOrder: (ranked, order) => {
-      order(ranked, { constraints });
-      straightenEdges(ranked);
-    },
-  });
-  alignNodes(drawing);
-  const nodes = new Map<string, Point>();
-  const corners: Point[] = [];
-  for (const id of drawing.nodes()) {
-    const { x, y, width, height } = drawing.node(id) as Point & { width: number; height: number };
-    const corner = { x: x - width / 2, y: y - height / 2 };
-    nodes.set(id, corner);
-    corners.push(corner, { x: x + width / 2, y: y + height / 2 });
-  }
-  const routes = graph.edges.map((edge, at): Route => {
-    const placed = drawing.edge(`${edge.from}`, target(edge.to), `${at}`) as Point & { points: Point[] };
-    const label = edge.label ? { x: placed.x, y: placed.y } : undefined;
-    if (edge.from !== edge.to) {
-      const ends = [`${edge.from}`, target(edge.to)].map((id) => drawing.node(id));
-      return { points: leadToPorts(placed.points, ends[0] as Bounds, ends[1] as Bounds), label };
-    }
-    const { x, y, width } = drawing.node(`${edge.from}`) as Point & { width: number };
-    return leadAround({ x: x + width / 2, y }, edge.label);
-  });
-  for (const route of routes) corners.push(...route.points);
-  routes.forEach(({ label }, at) => {
-    const half = measureLabel(graph.edges[at]?.label ?? "") / 2;
-    if (label) corners.push({ x: label.x - half, y: label.y }, { x: label.x + half, y: label.y });
-  });
-  return { nodes, routes, bounds: enclose(corners) };
+  const idOf = (at: number) => (at === count ? END_ID : `${at}`);
+  return { nodes: new Map(corners.map((corner, at) => [idOf(at), corner])), routes, bounds: enclose(outer) };
 }
 
-/**
- * Sorts the points of edges between two rows of nodes, so that no two edges cross without need: the constraints do not
- * know these points.
- */
-function straightenEdges(ranked: graphlib.Graph) {
-  const rows = new Map<number, string[]>();
-  const orderOf = (id: string | undefined) => (id === undefined ? 0 : (ranked.node(id).order as number));
-  for (const id of ranked.nodes()) {
-    const rank = ranked.node(id).rank as number;
-    rows.set(rank, [...(rows.get(rank) ?? []), id]);
-  }
-  for (const row of rows.values()) {
-    if (!row.every((id) => ranked.node(id).dummy !== undefined)) continue;
-    const places = row.map((id) => {
-      const [from] = ranked.predecessors(id) ?? [];
-      const [to] = ranked.successors(id) ?? [];
-      return { id, middle: orderOf(from) + orderOf(to), to: orderOf(to) };
-    });
-    places.sort((one, other) => one.middle - other.middle || one.to - other.to);
-    places.forEach(({ id }, at) => {
-      ranked.node(id).order = at;
-    });
-  }
-}
-
-/** The order from left to right: steps that follow the same steps, or none, are in the order of the definition. */
-function siblingOrder(graph: Graph): { left: string; right: string }[] {
-  const origins = graph.nodes.map(() => new Set<number>());
-  for (const { from, to } of graph.edges) if (to != null && to !== from) origins[to]?.add(from);
-  const last = new Map<string, number>();
-  return origins.flatMap((from, at) => {
-    const key = [...from].sort((one, other) => one - other).join(" ");
-    const left = last.get(key);
-    last.set(key, at);
-    return left === undefined ? [] : [{ left: `${left}`, right: `${at}` }];
-  });
+function cornerOf({ x, y, width, height }: Bounds): Point {
+  return { x: x - width / 2, y: y - height / 2 };
 }
 
 function enclose(points: Point[]): Bounds {
@@ -164,17 +116,54 @@ function enclose(points: Point[]): Bounds {
   return points.length > 0 ? { x: left, y: top, width: right - left, height: bottom - top } : EMPTY;
 }
 
-/** A loop at the right side of a node, which begins and ends at a point of it. */
-function leadAround(side: Point, label: string): Route {
-  const right = side.x + LOOP_WIDTH_PX;
-  const [top, bottom] = [side.y - LOOP_HEIGHT_PX / 2, side.y + LOOP_HEIGHT_PX / 2];
-  const points = [
+/** The edges from nodes to themselves, by the node. */
+function groupLoops(lines: readonly Line[]): Map<number, number[]> {
+  const groups = new Map<number, number[]>();
+  lines.forEach(({ from, to }, at) => {
+    if (from === to) groups.set(from, [...(groups.get(from) ?? []), at]);
+  });
+  return groups;
+}
+
+/** The room that the loops of nodes need at their right side. */
+function measureLoops(lines: readonly Line[]): Map<number, number> {
+  const rooms = [...groupLoops(lines)].map(([node, loops]) => {
+    const widths = loops.map((at) => lines[at]?.label.width ?? 0);
+    return [node, LOOP_WIDTH_PX + (loops.length - 1) * LOOP_STEP_PX + Math.max(...widths)] as const;
+  });
+  return new Map(rooms);
+}
+
+/** The ways of the edges from nodes to themselves, by their position. Their labels stand one below the other. */
+function placeLoops(lines: readonly Line[], placed: readonly Bounds[]): Map<number, Route> {
+  const routes = new Map<number, Route>();
+  for (const [node, loops] of groupLoops(lines)) {
+    const { x, y, width } = placed[node] as Bounds;
+    const side = { x: x + width / 2, y };
+    const labels = loops.map((at) => lines[at]?.label ?? { width: 0, height: 0 });
+    const left = side.x + LOOP_WIDTH_PX + (loops.length - 1) * LOOP_STEP_PX;
+    let top = y - labels.reduce((sum, { height }) => sum + height, 0) / 2;
+    loops.forEach((at, nth) => {
+      const { width, height } = labels[nth] as Line["label"];
+      const label = width > 0 ? { x: left + width / 2, y: top + height / 2 } : undefined;
+      routes.set(at, { points: leadAround(side, nth), label });
+      top += height;
+    });
+  }
+  return routes;
+}
+
+/** A loop at the right side of a node, which begins and ends at a point of it, around the loops before it. */
+function leadAround(side: Point, nth: number): Point[] {
+  const half = Math.min(NODE_HEIGHT_PX, LOOP_HEIGHT_PX + 2 * nth * LOOP_STEP_PX) / 2;
+  const right = side.x + LOOP_WIDTH_PX + nth * LOOP_STEP_PX;
+  const [top, bottom] = [side.y - half, side.y + half];
+  return [
     { x: side.x, y: bottom },
     { x: right, y: bottom },
     { x: right, y: top },
     { x: side.x, y: top },
   ];
-  return { points, label: label ? { x: right + measureLabel(label) / 2, y: side.y } : undefined };
 }
 
 /** A smooth line through the middle of each pair of neighbouring points. */

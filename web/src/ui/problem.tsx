@@ -32,6 +32,16 @@ export function Problem({ code, severity = "error", children }: ProblemProps) {
   );
 }
 
+/** What a request failed with, within a sentence. Only without an answer the server cannot be reached. */
+export function ErrorText({ error }: { error: unknown }) {
+  if (!(error instanceof ApiError)) return <>{t.errors.unreachable}.</>;
+  return (
+    <>
+      {error.message} {error.code && <CodeLink code={error.code} />}
+    </>
+  );
+}
+
 /** What a request failed with. */
 export function ErrorBox({ error }: { error: unknown }) {
   if (!(error instanceof ApiError)) {

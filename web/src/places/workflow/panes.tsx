@@ -11,7 +11,7 @@ import { CostPlan } from "../cost/cost-plan";
 import { ByteMap } from "./bytes";
 import type { Range } from "./editor";
 import { FoldedProblems } from "./problem-list";
-import { nearestPath, type ServerProblem, smallestAround } from "./problem-places";
+import { explainNoGraph, nearestPath, type ServerProblem, smallestAround } from "./problem-places";
 import type { UnsavedChanges } from "./run-dialog";
 import { SourceView } from "./source-view";
 import type { Judgement, Source } from "./use-draft";
@@ -46,6 +46,7 @@ export function Panes(props: PanesProps) {
         isReadOnly={isReadOnly}
         history={history}
         depths={depths}
+        kept={builder.kept}
       />
       {view === "build" && <BuildView {...props} builder={builder} fixes={fixes} place={place} />}
       {view === "cost" && (
@@ -147,6 +148,7 @@ function BuildView(props: BuildViewProps) {
           isReadOnly={isReadOnly}
           builder={builder}
           graph={judgement.graph}
+          whyNoGraph={explainNoGraph(judgement)}
           problems={judgement.problems}
           unsaved={unsaved}
           step={place.step}
@@ -155,7 +157,7 @@ function BuildView(props: BuildViewProps) {
           onFile={place.setFile}
         />
       </Suspense>
-      {judgement.problems.length > 0 && (
+      {(judgement.problems.length > 0 || judgement.unknown) && (
         <FoldedProblems
           judgement={judgement}
           fixes={isReadOnly ? undefined : fixes}

@@ -3,7 +3,7 @@ import type { Fixes } from "../../builder/use-fixes";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { Icon } from "../../ui/icon";
-import { CodeLink } from "../../ui/problem";
+import { CodeLink, ErrorText, Problem } from "../../ui/problem";
 import type { Judgement, ServerProblem } from "./use-draft";
 
 type ProblemListProps = {
@@ -16,7 +16,8 @@ type ProblemListProps = {
 
 /** The problems as one line that unfolds: the forms need the room. */
 export function FoldedProblems(props: ProblemListProps) {
-  const { problems } = props.judgement;
+  const { problems, unknown } = props.judgement;
+  if (unknown) return <UnknownProblems unknown={unknown} />;
   const hasErrors = problems.some((problem) => problem.severity !== "warning");
   return (
     <details className="problems-fold">
@@ -33,18 +34,19 @@ export function FoldedProblems(props: ProblemListProps) {
 }
 
 export function ProblemList({ judgement, fixes, onFix, onOpen }: ProblemListProps) {
-  const { problems, isChecking } = judgement;
+  const { problems, isChecking, unknown } = judgement;
   return (
     <section className="problems" aria-label={t.workflow.problems} aria-busy={isChecking}>
       <div className="problems-head">
         <h2>
-          {t.workflow.problems} <span className="faint number">{problems.length}</span>
+          {t.workflow.problems} {!unknown && <span className="faint number">{problems.length}</span>}
         </h2>
         {fixes?.all !== undefined && (
           <Button onClick={() => onFix(fixes.all ?? "")}>{t.build.fixAll(fixes.count)}</Button>
         )}
       </div>
-      {problems.length === 0 && (
+      {unknown && <UnknownProblems unknown={unknown} />}
+      {problems.length === 0 && !unknown && (
         <p className="state" data-state={isChecking ? "queued" : "succeeded"}>
           <Icon name={isChecking ? "clock" : "check"} />
           {isChecking ? t.workflow.checking : t.workflow.noProblems}
@@ -71,6 +73,15 @@ export function ProblemList({ judgement, fixes, onFix, onOpen }: ProblemListProp
         ))}
       </ul>
     </section>
+  );
+}
+
+function UnknownProblems({ unknown: { error, retry } }: { unknown: NonNullable<Judgement["unknown"]> }) {
+  return (
+    <Problem>
+      {t.workflow.problemsUnknown} <ErrorText error={error} />{" "}
+      <Button onClick={retry}>{t.retryLoading}</Button>
+    </Problem>
   );
 }
 

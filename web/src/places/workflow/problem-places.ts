@@ -56,3 +56,9 @@ export function smallestAround(graph: Graph, byte: number): number {
   });
   return found;
 }
+
+/** Why there is no graph. */
+export function explainNoGraph({ isChecking, unknown }: Judgement): string {
+  if (unknown) return t.workflow.graphUnknown;
+  return isChecking ? t.loading : t.workflow.notDrawable;
+}

@@ -7,7 +7,7 @@ import { Tabs } from "../../ui/tabs";
 import type { ByteMap } from "./bytes";
 import type { Range } from "./editor";
 import { ProblemList } from "./problem-list";
-import { markNodes, type ServerProblem, toDiagnostics } from "./problem-places";
+import { explainNoGraph, markNodes, type ServerProblem, toDiagnostics } from "./problem-places";
 import type { Judgement, Source } from "./use-draft";
 
 const Editor = lazy(() => import("./editor"));
@@ -112,7 +112,7 @@ function SourceGraph({ isShown, judgement, step, onSelect }: SourceViewProps) {
   const { graph, problems } = judgement;
   const marked = useMemo(() => markNodes(graph, problems), [graph, problems]);
   if (!isShown || !graph) {
-    return <p className="empty">{judgement.isChecking ? t.loading : t.workflow.notDrawable}</p>;
+    return <p className="empty">{explainNoGraph(judgement)}</p>;
   }
   const selected = graph.nodes.findIndex((node) => node.path === step);
   return (
@@ -122,7 +122,9 @@ function SourceGraph({ isShown, judgement, step, onSelect }: SourceViewProps) {
         selected={selected === -1 ? undefined : selected}
         marked={marked}
         onSelect={onSelect}
-      />
+      >
+        {judgement.unknown && <p className="graph-note soft">{t.workflow.graphOutdated}</p>}
+      </FlowGraph>
     </Suspense>
   );
 }

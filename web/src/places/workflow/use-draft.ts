@@ -41,6 +41,8 @@ export type Judgement = {
   graph: Graph | undefined;
   isChecking: boolean;
   isRefused: boolean;
+  /** Why the problems or the graph of the text are not known, and how they are asked for again. */
+  unknown: { error: Error; retry: () => void } | undefined;
 };
 
 /** The answer of the server about a source that is not stored. The last graph stays while the text does not compile. */
@@ -68,7 +70,11 @@ export function useJudgement(source: Source | undefined): Judgement {
   useEffect(() => {
     if (newest) setGraph(newest);
   }, [newest]);
+  const unanswered = [check, drawn].filter(({ isError, isFetching }) => isError && !isFetching);
+  const [failed] = unanswered;
+  const retry = () => unanswered.forEach(({ refetch }) => void refetch());
   return {
+    unknown: failed?.error ? { error: failed.error, retry } : undefined,
     problems: check.data?.problems ?? [],
     isRefused: check.data?.is_refused ?? false,
     graph: newest ?? graph,

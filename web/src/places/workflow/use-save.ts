@@ -1,7 +1,7 @@
 // Saves a workflow, after everything that is entered in its forms has been brought into its text.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
-import type { Pending } from "../../builder/pending";
+import { type Pending, useHasPending } from "../../builder/pending";
 import { t } from "../../strings";
 import { isConflict, type Source, saveSource } from "./use-draft";
 import type { Edited, Stored } from "./use-edited";
@@ -23,7 +23,8 @@ function explainPending(pending: Pending): string {
 
 export function useSave({ workflow, edited, stored, isDeleted, pending, onSaved }: SaveParts) {
   const queries = useQueryClient();
-  const [failure, setFailure] = useState<string>();
+  const [failure, setFailure] = useState<{ text: string; isPending: boolean }>();
+  const hasPending = useHasPending(pending);
   const isSettling = useRef(false);
   const saving = useMutation({
     mutationFn: ({ source, tag }: Stored) =>
@@ -45,7 +46,7 @@ export function useSave({ workflow, edited, stored, isDeleted, pending, onSaved 
     isSettling.current = true;
     const isSettled = await pending.settle();
     isSettling.current = false;
-    setFailure(isSettled ? undefined : explainPending(pending));
+    setFailure(isSettled ? undefined : { text: explainPending(pending), isPending: true });
     const newest = edited.readChanged() ?? (isDeleted ? stored : undefined);
     if (!isSettled) return false;
     if (!newest) return true;
@@ -57,7 +58,8 @@ export function useSave({ workflow, edited, stored, isDeleted, pending, onSaved 
   const keep = async () => {
     const isSettled = await pending.settle();
     const isKept = edited.keep();
-    setFailure(!isKept ? t.workflow.noRoom : isSettled ? undefined : explainPending(pending));
+    if (!isKept) setFailure({ text: t.workflow.noRoom, isPending: false });
+    else setFailure(isSettled ? undefined : { text: explainPending(pending), isPending: true });
     return isKept && isSettled;
   };
   return {
@@ -75,6 +77,6 @@ export function useSave({ workflow, edited, stored, isDeleted, pending, onSaved 
     isPending: saving.isPending,
     error: saving.error,
     /** Why the changes were neither saved nor kept. */
-    failure,
+    failure: failure && (hasPending || !failure.isPending) ? failure.text : undefined,
   };
 }

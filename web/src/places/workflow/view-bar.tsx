@@ -1,5 +1,6 @@
 // The views of a workflow, and the buttons that take changes back.
 import type { Depths, History } from "../../builder/history";
+import type { KeptChanges } from "../../builder/use-builder";
 import type { View } from "../../builder/view";
 import { t } from "../../strings";
 import { IconButton } from "../../ui/button";
@@ -12,16 +13,19 @@ type ViewBarProps = {
   isReadOnly: boolean;
   history: History | undefined;
   depths: Depths;
+  /** The changes that are not in the history, because they could not be made. Undo takes them back first. */
+  kept: KeptChanges | undefined;
 };
 
-export function ViewBar({ view, onChoose, isReadOnly, history, depths }: ViewBarProps) {
+export function ViewBar({ view, onChoose, isReadOnly, history, depths, kept }: ViewBarProps) {
+  const undo = () => (kept ? kept.discard() : history?.undo());
   useKeys((event) => {
     if (view !== "build" || !(event.ctrlKey || event.metaKey) || isWriting(event)) return;
     const isRedo = event.key === "y" || (event.key.toLowerCase() === "z" && event.shiftKey);
     if (!isRedo && event.key !== "z") return;
     event.preventDefault();
     if (isRedo) history?.redo();
-    else history?.undo();
+    else undo();
   });
   return (
     <div className="view-bar">
@@ -37,12 +41,7 @@ export function ViewBar({ view, onChoose, isReadOnly, history, depths }: ViewBar
       />
       {!isReadOnly && (
         <div className="view-history">
-          <IconButton
-            icon="undo"
-            label={t.build.undo}
-            disabled={!depths.canUndo}
-            onClick={() => history?.undo()}
-          />
+          <IconButton icon="undo" label={t.build.undo} disabled={!depths.canUndo && !kept} onClick={undo} />
           <IconButton
             icon="redo"
             label={t.build.redo}

@@ -1,5 +1,6 @@
 // The header of a workflow: what it is, whether it has changed, its last runs, and what can be done with it.
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import type { Schemas } from "../../api/client";
 import { runsQuery } from "../../api/queries";
@@ -7,6 +8,8 @@ import { t } from "../../strings";
 import { Button, IconButton } from "../../ui/button";
 import { formatTime } from "../../ui/format";
 import { RunHistory } from "../../ui/run-history";
+import { testsOf } from "../tests/of-workflow";
+import { testsQuery } from "../tests/results";
 import type { Edited } from "./use-edited";
 
 /** So many of the last runs are shown. */
@@ -21,6 +24,8 @@ type HeadProps = {
   /** What the key of this tab permits. */
   mayWrite: boolean;
   mayRun: boolean;
+  /** Whether there are changes that can be discarded, also those that are being entered. */
+  hasChanges: boolean;
   /** Whether leaving loses changes, also those that are being entered. */
   isUnkept: boolean;
   notice: string | undefined;
@@ -34,7 +39,8 @@ type HeadProps = {
 };
 
 export function WorkflowHead(props: HeadProps) {
-  const { workflow, edited, mayWrite, mayRun, isUnkept, notice, saveLabel, canSave, children } = props;
+  const { workflow, edited, mayWrite, mayRun, hasChanges, isUnkept, notice, saveLabel, canSave, children } =
+    props;
   const { onSave, onKeep, onDiscard, onOpen } = props;
   const isFile = workflow.file != null;
   const { draftAt } = edited;
@@ -48,7 +54,7 @@ export function WorkflowHead(props: HeadProps) {
         <span className="soft" aria-live="polite">
           {state}
         </span>
-        {edited.changed && <IconButton icon="close" label={t.workflow.discard} onClick={onDiscard} />}
+        {hasChanges && <IconButton icon="close" label={t.workflow.discard} onClick={onDiscard} />}
       </div>
       <LastRuns workflow={workflow.id} />
       <div className="workflow-actions">
@@ -57,6 +63,7 @@ export function WorkflowHead(props: HeadProps) {
             {t.build.triggers}
           </Button>
         )}
+        <TestsLink workflow={workflow} />
         <Button look="quiet" onClick={() => onOpen("export")}>
           {t.build.exportTitle}
         </Button>
@@ -95,11 +102,31 @@ export function WorkflowHead(props: HeadProps) {
           {t.workflow.run}
         </Button>
       </div>
+      <Notes isFile={isFile} mayWrite={mayWrite} mayRun={mayRun} />
+      {children}
+    </header>
+  );
+}
+
+/** What is not possible here. */
+function Notes({ isFile, mayWrite, mayRun }: { isFile: boolean; mayWrite: boolean; mayRun: boolean }) {
+  return (
+    <>
       {isFile && <p className="soft workflow-note">{t.workflow.file}</p>}
       {!mayWrite && <p className="soft workflow-note">{t.key.noWrite}</p>}
       {!mayRun && <p className="soft workflow-note">{t.key.noRun}</p>}
-      {children}
-    </header>
+    </>
+  );
+}
+
+/** Leads to the tests of the workflow, with their number. */
+function TestsLink({ workflow }: { workflow: Schemas["WorkflowInfo"] }) {
+  const { data } = useQuery(testsQuery);
+  const count = testsOf(data ?? [], workflow).length;
+  return (
+    <Link to="/tests" search={{ workflow: workflow.id }} className="button" data-look="quiet">
+      {t.workflow.tests(count)}
+    </Link>
   );
 }
 

@@ -92,7 +92,8 @@ function OpenWorkflow(props: OpenProps) {
         canSave={open.canSave}
         onSave={open.save}
         onKeep={open.keep}
-        onDiscard={() => void pending.settle().then(edited.discard)}
+        hasChanges={edited.changed !== undefined || open.hasPending}
+        onDiscard={open.discard}
         onOpen={open.openOverlay}
       >
         <SaveProblem
@@ -174,6 +175,7 @@ function useOpenWorkflow({ place, workflow, stored, isDeleted }: OpenProps) {
     unsaved,
     canSave,
     isUnkept: edited.isUnkept || hasPending,
+    hasPending,
     notice,
     setNotice,
     overlay,
@@ -184,6 +186,11 @@ function useOpenWorkflow({ place, workflow, stored, isDeleted }: OpenProps) {
       if (canSave) void saving.save();
     },
     keep: () => void saving.keep(),
+    discard: async () => {
+      await pending.settle();
+      pending.discard();
+      edited.discard();
+    },
   };
 }
 
@@ -191,6 +198,8 @@ function useOpenWorkflow({ place, workflow, stored, isDeleted }: OpenProps) {
 function useWorkflowCommands(workflow: Workflow, opened: ReturnType<typeof useOpenWorkflow>) {
   const { mayWrite, mayRun, isReadOnly, isUnkept, canSave, overlay, openOverlay, save, keep } = opened;
   const isFile = workflow.file != null;
+  const navigate = useNavigate();
+  const openTests = () => void navigate({ to: "/tests", search: { workflow: workflow.id } });
   useKeys((event) => {
     if (!event.ctrlKey && !event.metaKey) return;
     if (event.key === "s") {
@@ -209,6 +218,7 @@ function useWorkflowCommands(workflow: Workflow, opened: ReturnType<typeof useOp
     mayWrite && { title: t.build.triggers, icon: "clock", run: open("triggers") },
     { title: t.build.exportTitle, icon: "copy", run: open("export") },
     { title: t.workflow.use, icon: "code", run: open("snippets") },
+    { title: t.workflow.openTests, icon: "tests", run: openTests },
     isFile && mayWrite && { title: t.workflow.copy, icon: "copy", run: open("copy") },
     !isFile && { title: t.workflow.versions, icon: "swap", run: open("versions") },
     !isReadOnly && { title: t.workflow.deleteWorkflow, icon: "trash", run: open("delete") },
