@@ -245,11 +245,15 @@ type PartExtrasProps = BuilderPaneProps & {
   change: (edits: Edit[]) => ReturnType<Builder["edit"]>;
 };
 
+/** The lists of the parts that can run; others only describe such parts. */
+const RUNNABLE = ["steps", "nodes", "elements"];
+
 /** What can be done with a part below its form: run it alone, and connect it. */
-function PartExtras({ inspection, part, change, workflow, unsaved, format, isReadOnly }: PartExtrasProps) {
+function PartExtras(props: PartExtrasProps) {
+  const { inspection, part, change, workflow, unsaved, format, isReadOnly, problems } = props;
   return (
     <>
-      {workflow && (
+      {workflow && mayRunAlone(part, problems) && (
         <RunAlone
           part={part}
           form={(inspection.forms[part.form] ?? {}) as FormSchema}
@@ -263,6 +267,12 @@ function PartExtras({ inspection, part, change, workflow, unsaved, format, isRea
       )}
     </>
   );
+}
+
+/** Whether a part is one that runs. What is a step is unknown while the definition has errors. */
+function mayRunAlone({ step, list }: Part, problems: Schemas["Diagnostic"][]): boolean {
+  const hasErrors = problems.some(({ severity }) => severity !== "warning");
+  return step != null || (hasErrors && RUNNABLE.includes(list));
 }
 
 /** The files next to the entry. */

@@ -77,6 +77,7 @@ export const builderStrings = {
   notFitting: "An entry does not fit its field: correct the field that is marked.",
   wrongEntry: (label: string, why: string) => `“${label}”: ${why}`,
   notJson: "This is not valid JSON.",
+  notData: (reference: string) => `This is neither valid JSON nor one reference such as ${reference}.`,
   /** Names of fields that say more than the keys of the format. */
   fields: {
     outputVar: "Save output as",
@@ -86,6 +87,7 @@ export const builderStrings = {
     functionId: "Function",
     blockId: "Block",
     block_id: "Block",
+    timeoutMs: "Time limit",
   } as Record<string, string>,
   /** Names of values that a form offers. */
   values: {
@@ -99,6 +101,13 @@ export const builderStrings = {
     HUMAN_HANDOFF: "Person",
     ALWAYS: "Always",
     CONDITIONAL: "On a condition",
+    ON_COMPLETE: "Always, to the end",
+    ROUTER: "Router, the same as an agent",
+    json: "JSON",
+    form: "Form",
+    text: "Text",
+    html: "HTML",
+    querySelector: "Elements of a CSS selector",
     fail: "End the run",
     skip: "Continue without the step",
     retry: "Try again",
@@ -133,6 +142,13 @@ export const builderStrings = {
   yes: "yes",
   no: "no",
   variable: "Insert a variable",
+  useVariable: "Use a variable",
+  enterRows: "Enter one by one",
+  chooseValue: "Choose a value",
+  noneOf: "None",
+  allOf: "All",
+  someOf: "Only some",
+  names: "Names",
   variables: "Variables",
   noVariables: "No variable can be used here.",
   noLast: "no value yet",
