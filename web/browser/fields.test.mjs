@@ -100,8 +100,8 @@ test("a list is a reference, and its items have references", async () => {
   assert.deepEqual(inputsOf(text, 2).items, [""]);
 
   await form.getByRole("button", { name: "Use a variable: Ask model" }).click();
-  text = await change(page, () => form.getByRole("button", { name: /^page\.title/ }).click());
-  assert.equal(inputsOf(text, 2).ask_model, "{{page.title}}");
+  text = await change(page, () => form.getByRole("button", { name: /^page\.content/ }).click());
+  assert.equal(inputsOf(text, 2).ask_model, "{{page.content}}");
   await change(page, () => form.getByRole("button", { name: "Choose a value: Ask model" }).click());
   text = await change(page, () => form.getByRole("checkbox", { name: /^Ask model/ }).check());
   assert.equal(inputsOf(text, 2).ask_model, true);
