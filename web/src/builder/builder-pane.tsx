@@ -92,7 +92,8 @@ export default function BuilderPane(props: BuilderPaneProps) {
     return outcome;
   };
   const actions = usePartActions({ inspection, source, format, change, show, setAdding, setNotice });
-  const paste = (text: string) => pastePart(text, { inspection, format, part, change, setNotice });
+  const paste = (text: string) =>
+    void pastePart(text, { inspection, source, format, part, change, setNotice });
   usePartKeys({ part, isReadOnly, actions, paste });
   const grouped = useMemo(() => groupProblems(inspection, problems), [inspection, problems]);
   if (!inspection) return <p className="empty">{t.loading}</p>;

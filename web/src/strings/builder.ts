@@ -55,6 +55,8 @@ export const builderStrings = {
   pasteBlocked: "The browser does not show the clipboard to this button. Press Ctrl V instead.",
   pasteOther: (from: string, to: string) =>
     `This is a part of the format ${from}, and this workflow is of the format ${to}. Convert that workflow first, or add the step here.`,
+  pastedWithout: (ids: string) =>
+    `This workflow has no place for blocks of its own, so ${ids} was left out. Store it in the library.`,
   connectTo: "Connect to",
   connectEnd: "End of the graph",
   connect: "Connect",
