@@ -162,7 +162,9 @@ function ChoiceField(props: FieldProps) {
   const [shown, setShown] = useState(stored);
   useEffect(() => setShown(stored), [stored]);
   const isOther = shown !== "" && !options.some((option) => String(option) === shown);
-  const byDefault = schema.default === undefined ? t.build.unset : t.build.byDefault(String(schema.default));
+  const nameValue = (option: Json) => t.build.values[String(option)] ?? String(option);
+  const byDefault =
+    schema.default === undefined ? t.build.unset : t.build.byDefault(nameValue(schema.default));
   return (
     <Frame id={id} props={props}>
       <select
@@ -181,7 +183,7 @@ function ChoiceField(props: FieldProps) {
         {isOther && <option value={shown}>{shown}</option>}
         {options.map((option) => (
           <option key={String(option)} value={String(option)}>
-            {t.build.values[String(option)] ?? String(option)}
+            {nameValue(option)}
           </option>
         ))}
       </select>
