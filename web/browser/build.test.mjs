@@ -265,6 +265,63 @@ test("a part is copied to another workflow, and not to one of another format", a
   await closePage(opened);
 });
 
+test("a copied node takes its agent or its block along", async () => {
+  const opened = await openPage(browser, studio.address, {
+    view: "build",
+    permissions: ["clipboard-read", "clipboard-write"],
+  });
+  const { page } = opened;
+  const store = async (id, definition) => {
+    const body = JSON.stringify({
+      entry: `${id}.json`,
+      files: { [`${id}.json`]: JSON.stringify(definition) },
+    });
+    const headers = { "content-type": "application/json" };
+    const url = `${studio.address}/api/v1/workflows/${id}`;
+    const response = await fetch(url, { method: "PUT", headers, body });
+    assert.ok(response.ok, await response.text());
+  };
+  const graph = (id, agent) => ({
+    workflow: {
+      id,
+      name: id,
+      entrypointNodeId: agent,
+      nodes: [{ id: agent, nodeType: "AGENT", nodeName: agent, agentId: `${agent}-agent` }],
+      edges: [],
+    },
+    agents: [{ id: `${agent}-agent`, name: `The ${agent}`, systemPrompt: "Help." }],
+  });
+  const pipeline = (id, block) => ({
+    pipeline: { id, name: id, nodes: [{ id: `${block}1`, block_id: block, inputs: {} }], edges: [] },
+    blocks: [{ id: block, name: block, execution_type: "llm", prompt_template: "Hi.", input_schema: {} }],
+  });
+  const copyInto = async (from, title, into, list) => {
+    await page.goto(`${studio.address}/workflows/${from}`);
+    await page.locator(".part", { hasText: title }).first().click();
+    await page.getByRole("button", { name: "Copy", exact: true }).click();
+    await page.getByText(/^Copied/).waitFor();
+    await page.goto(`${studio.address}/workflows/${into}`);
+    await page.getByRole("button", { name: /^Definition/ }).waitFor();
+    let text;
+    // The second one finds what the first one brought.
+    for (const count of [2, 3]) {
+      const answered = page.waitForResponse((response) => response.url().endsWith("/definitions/edit"));
+      await page.getByRole("button", { name: "Paste" }).click();
+      text = JSON.parse((await (await answered).json()).text);
+      await page.getByRole("heading", { name: `Nodes ${count}` }).waitFor();
+    }
+    return text[list].map(({ id }) => id);
+  };
+  page.setDefaultTimeout(10_000);
+  await store("graph-a", graph("graph-a", "clerk"));
+  await store("graph-b", graph("graph-b", "chief"));
+  await store("pipe-a", pipeline("pipe-a", "greet"));
+  await store("pipe-b", pipeline("pipe-b", "part"));
+  assert.deepEqual(await copyInto("graph-a", "clerk", "graph-b", "agents"), ["chief-agent", "clerk-agent"]);
+  assert.deepEqual(await copyInto("pipe-a", "greet", "pipe-b", "blocks"), ["part", "greet"]);
+  await closePage(opened);
+});
+
 test("steps are added, moved and removed with keys", async () => {
   const opened = await openPage(browser, studio.address);
   const { page } = opened;

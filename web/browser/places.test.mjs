@@ -151,6 +151,9 @@ test("whoever saves second is told that someone else saved", async () => {
   const dialog = page.getByRole("dialog", { name: "Your text and the stored version" });
   await dialog.locator("[data-change=removed]", { hasText: "theirs" }).waitFor();
   await dialog.locator("[data-change=added]", { hasText: "mine" }).waitFor();
+  // My text is still one of the first version.
+  const badge = page.locator(".workflow-head .badge", { hasText: "Version" });
+  assert.equal(await badge.textContent(), "Version 1");
   await dialog.getByRole("button", { name: "Continue with the stored version" }).click();
   const shows = (text) =>
     page.waitForFunction(
@@ -158,6 +161,7 @@ test("whoever saves second is told that someone else saved", async () => {
       text,
     );
   await shows("theirs");
+  assert.equal(await badge.textContent(), "Version 2");
   // My text is not lost.
   await page.getByRole("button", { name: "Undo" }).click();
   await shows("mine");

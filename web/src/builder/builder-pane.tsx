@@ -96,7 +96,8 @@ export default function BuilderPane(props: BuilderPaneProps) {
     return outcome;
   };
   const actions = usePartActions({ inspection, source, format, change, show, setAdding, setNotice });
-  const paste = (text: string) => pastePart(text, { inspection, format, part, change, setNotice });
+  const paste = (text: string) =>
+    void pastePart(text, { inspection, source, format, part, change, setNotice });
   usePartKeys({ part, isReadOnly, actions, paste });
   const grouped = useMemo(() => groupProblems(inspection, problems), [inspection, problems]);
   if (!inspection) return <UnknownParts unknown={builder.unknown} />;
@@ -262,11 +263,15 @@ type PartExtrasProps = BuilderPaneProps & {
   change: (edits: Edit[]) => ReturnType<Builder["edit"]>;
 };
 
+/** The lists of the parts that can run; others only describe such parts. */
+const RUNNABLE = ["steps", "nodes", "elements"];
+
 /** What can be done with a part below its form: run it alone, and connect it. */
-function PartExtras({ inspection, part, change, workflow, unsaved, format, isReadOnly }: PartExtrasProps) {
+function PartExtras(props: PartExtrasProps) {
+  const { inspection, part, change, workflow, unsaved, format, isReadOnly, problems } = props;
   return (
     <>
-      {workflow && (
+      {workflow && mayRunAlone(part, problems) && (
         <RunAlone
           part={part}
           form={(inspection.forms[part.form] ?? {}) as FormSchema}
@@ -280,6 +285,12 @@ function PartExtras({ inspection, part, change, workflow, unsaved, format, isRea
       )}
     </>
   );
+}
+
+/** Whether a part is one that runs. What is a step is unknown while the definition has errors. */
+function mayRunAlone({ step, list }: Part, problems: Schemas["Diagnostic"][]): boolean {
+  const hasErrors = problems.some(({ severity }) => severity !== "warning");
+  return step != null || (hasErrors && RUNNABLE.includes(list));
 }
 
 /** The files next to the entry. */

@@ -54,6 +54,13 @@ export type FormSchema = {
   "x-long"?: boolean;
 };
 
+/** How the texts below a value are entered: as the schema says, or like the value itself. */
+export function belowOf(schema: FormSchema, below: FormSchema | undefined): FormSchema {
+  const { "x-widget": widget, "x-references": style } = schema;
+  if (below || widget !== "template") return below ?? {};
+  return { "x-widget": widget, ...(style && { "x-references": style }) };
+}
+
 /** The name of a key for people: `resultVariable` is "Result variable". */
 export function labelOf(key: string): string {
   return t.build.fields[key] ?? toWords(key);

@@ -9,6 +9,7 @@ type Kind =
   | "rows"
   | "entries"
   | "boolean"
+  | "names"
   | "choice"
   | "template"
   | "code"
@@ -33,9 +34,16 @@ export function fieldKind(schema: FormSchema, value: Json | undefined): Kind {
     if (value !== undefined && value !== null && !isObject) return "json";
     return schema.properties ? "object" : "entries";
   }
-  if (typeof value === "object" && value !== null) return "json";
+  if (isNames(schema) && !isObject) return "names";
+  if (typeof value === "object" && value !== null) return widget === "template" ? "template" : "json";
   if (schema.type === "boolean") return "boolean";
   if (schema.enum) return "choice";
   if (widget === "template") return "template";
   return widget === "model" ? "model" : "text";
+}
+
+/** Whether a schema permits a truth value for all or none of some things, or a list of their names. */
+function isNames({ anyOf }: FormSchema): boolean {
+  const types = anyOf?.map((one) => (one.type === "array" ? `list of ${one.items?.type}` : one.type));
+  return types?.length === 2 && types.includes("boolean") && types.includes("list of string");
 }

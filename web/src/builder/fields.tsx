@@ -3,9 +3,11 @@ import { type ReactNode, useEffect, useId, useState } from "react";
 import type { Json } from "../api/json";
 import { t } from "../strings";
 import { Button, IconButton } from "../ui/button";
+import { BindableField } from "./bindable-field";
 import { BooleanField } from "./boolean-field";
 import { CodeField } from "./code-field";
-import { type FormSchema, labelOf, useForm } from "./context";
+import { belowOf, type FormSchema, labelOf, useForm } from "./context";
+import { canBind } from "./data-text";
 import { arrangeFields, type NamedField } from "./dependencies";
 import { DONE, refuse } from "./edit-queue";
 import { useEntry, useStore } from "./entry";
@@ -14,6 +16,7 @@ import { type FieldProps, Frame } from "./frame";
 import { JsonField } from "./json-field";
 import { mentionsOneOf } from "./marks";
 import { ModelField } from "./model-field";
+import { NamesField } from "./names-field";
 import type { Path } from "./path";
 import { SchemaField } from "./schema/schema-field";
 import { TemplateField } from "./template-field";
@@ -21,6 +24,15 @@ import { unlessRefused } from "./unless-refused";
 
 /** The field of a value. */
 export function ValueField(props: FieldProps) {
+  if (!canBind(props.schema)) return <OwnField {...props} />;
+  return (
+    <BindableField {...props}>
+      <OwnField {...props} />
+    </BindableField>
+  );
+}
+
+function OwnField(props: FieldProps) {
   switch (fieldKind(props.schema, props.value)) {
     case "object":
       return <ObjectFields {...props} />;
@@ -30,6 +42,8 @@ export function ValueField(props: FieldProps) {
       return <EntryFields {...props} />;
     case "boolean":
       return <BooleanField {...props} />;
+    case "names":
+      return <NamesField {...props} rows={RowFields} />;
     case "choice":
       return <ChoiceField {...props} />;
     case "template":
@@ -148,7 +162,9 @@ function ChoiceField(props: FieldProps) {
   const [shown, setShown] = useState(stored);
   useEffect(() => setShown(stored), [stored]);
   const isOther = shown !== "" && !options.some((option) => String(option) === shown);
-  const byDefault = schema.default === undefined ? t.build.unset : t.build.byDefault(String(schema.default));
+  const nameValue = (option: Json) => t.build.values[String(option)] ?? String(option);
+  const byDefault =
+    schema.default === undefined ? t.build.unset : t.build.byDefault(nameValue(schema.default));
   return (
     <Frame id={id} props={props}>
       <select
@@ -167,7 +183,7 @@ function ChoiceField(props: FieldProps) {
         {isOther && <option value={shown}>{shown}</option>}
         {options.map((option) => (
           <option key={String(option)} value={String(option)}>
-            {t.build.values[String(option)] ?? String(option)}
+            {nameValue(option)}
           </option>
         ))}
       </select>
@@ -198,7 +214,8 @@ export function Properties({ schema, value, path }: PropertiesProps) {
   const isPlain = ([name, one]: NamedField) =>
     required.includes(name) || (few && (!!one.description || isSmall));
   const isSmall = known.length <= 3;
-  const { first, more } = arrangeFields(known, entries, isPlain);
+  const hadValue = useFirstValues(known, entries);
+  const { first, more } = arrangeFields(known, entries, { isPlain, hadValue });
   const names = new Set([...known, ...constant].map(([name]) => name));
   const other = Object.entries(entries).filter(([name]) => !names.has(name));
   const field = ([name, one]: NamedField) => {
@@ -235,6 +252,13 @@ export function Properties({ schema, value, path }: PropertiesProps) {
   );
 }
 
+/** Which fields had a value when the form first had them: their places do not change while something is entered. */
+function useFirstValues(known: NamedField[], entries: Record<string, Json>): (name: string) => boolean {
+  const [found] = useState(() => new Map<string, boolean>());
+  for (const [name] of known) if (!found.has(name)) found.set(name, entries[name] !== undefined);
+  return (name) => found.get(name) === true;
+}
+
 type MoreFieldsProps = { title: string; names: string[]; children: ReactNode };
 
 /** Fields that are shown on request, or when a problem names one of them. Only the viewer folds them again. */
@@ -262,7 +286,7 @@ const FEW_FIELDS = 6;
 function RowFields({ schema, value, path, label }: FieldProps) {
   const { isReadOnly, edit } = useForm();
   const rows = Array.isArray(value) ? value : [];
-  const item = schema.items ?? {};
+  const item = belowOf(schema, schema.items);
   const hasFields = item.type === "object" || item.properties !== undefined;
   const add = () => {
     const names = Object.keys(item.properties ?? {});
@@ -285,7 +309,8 @@ function RowFields({ schema, value, path, label }: FieldProps) {
           <div key={at} className="form-row">
             <div className="form-fields">
               {hasFields && typeof row === "object" && row !== null ? (
-                <Properties schema={item} value={row} path={own} />
+                // The fields of another row may be at other places.
+                <Properties key={rows.length} schema={item} value={row} path={own} />
               ) : (
                 <ValueField schema={item} value={row} path={own} label={`${at + 1}`} isRequired />
               )}
@@ -313,7 +338,7 @@ function RowFields({ schema, value, path, label }: FieldProps) {
 function EntryFields({ schema, value, path, label }: FieldProps) {
   const { isReadOnly, edit } = useForm();
   const entries = Object.entries((value ?? {}) as Record<string, Json>);
-  const below = schema.additionalProperties ?? {};
+  const below = belowOf(schema, schema.additionalProperties);
   const add = () => {
     const taken = new Set(entries.map(([name]) => name));
     let number = 1;
@@ -331,7 +356,8 @@ function EntryFields({ schema, value, path, label }: FieldProps) {
           <div className="form-fields">
             <KeyField name={name} path={[...path, name]} />
             {below.properties && typeof one === "object" && one !== null ? (
-              <Properties schema={below} value={one} path={[...path, name]} />
+              // The fields of another entry may be at other places.
+              <Properties key={entries.length} schema={below} value={one} path={[...path, name]} />
             ) : (
               <ValueField
                 schema={below}

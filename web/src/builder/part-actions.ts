@@ -8,6 +8,7 @@ import { isTyping, useKeys } from "../ui/keyboard";
 import { readCopied, writeCopied } from "./clipboard";
 import { type Edit, END, type Inspection, type Part, type Source } from "./definition";
 import type { Outcome } from "./edit-queue";
+import { addNeeded, findNeeded } from "./needed";
 import { type PartActions, WHOLE } from "./part-list";
 import { titleOf } from "./part-name";
 import { keyOf, type Path } from "./path";
@@ -64,7 +65,13 @@ export function usePartActions({
       const text = source.files[source.entry] ?? "";
       const map = new ByteMap(text);
       const copied = textOfPart(text, map, inspection, part);
-      const written = writeCopied({ format, list: part.list, text: copied });
+      const needs = (inspection ? findNeeded(inspection, part) : []).flatMap((one) => {
+        const { id } = one.value as { id?: unknown };
+        return typeof id === "string"
+          ? [{ list: one.list, id, text: textOfPart(text, map, inspection, one) }]
+          : [];
+      });
+      const written = writeCopied({ format, list: part.list, text: copied, needs });
       void copyText(written).then((isCopied) =>
         setNotice(isCopied ? t.build.copiedPart(titleOf(part)) : t.notCopied),
       );
@@ -125,14 +132,16 @@ export function usePartKeys({ part, isReadOnly, actions, paste }: KeyInput): voi
 
 type PasteInput = {
   inspection: Inspection | undefined;
+  source: Source;
   format: string;
   part: Part | undefined;
   change: (edits: Edit[]) => Promise<Outcome>;
   setNotice: (text: string) => void;
 };
 
-/** Pastes a copied part after the selected one, or reports why that is not possible. */
-export function pastePart(text: string, { inspection, format, part, change, setNotice }: PasteInput): void {
+/** Pastes a copied part after the selected one, with what it refers to, or reports why that is not possible. */
+export async function pastePart(text: string, input: PasteInput): Promise<void> {
+  const { inspection, source, format, part, change, setNotice } = input;
   const copied = readCopied(text);
   if (!copied) {
     setNotice(t.build.pasteNothing);
@@ -140,6 +149,10 @@ export function pastePart(text: string, { inspection, format, part, change, setN
     setNotice(t.build.pasteOther(t.format(copied.format), t.format(format)));
   } else {
     const at = part && part.list === copied.list ? positionOf(inspection, part) + 1 : END;
-    void change([{ do: "paste", list: listOf(part, copied.list), at, text: copied.text }]);
+    const { edits, left } = inspection
+      ? addNeeded(copied.needs, inspection, source)
+      : { edits: [], left: [] };
+    await change([...edits, { do: "paste", list: listOf(part, copied.list), at, text: copied.text }]);
+    if (left.length > 0) setNotice(t.build.pastedWithout(left.join(", ")));
   }
 }

@@ -7,6 +7,7 @@ import type { FormSchema } from "./context";
 import type { Edit, Inspection, Part } from "./definition";
 import type { Outcome } from "./edit-queue";
 import { Properties } from "./fields";
+import { findNeeded } from "./needed";
 import { nameNodeWithId, subtitleOf, titleOf } from "./part-name";
 import { keyOf, type Path } from "./path";
 
@@ -18,7 +19,7 @@ type PartFormProps = {
 
 export function PartForm({ inspection, part, onSelect }: PartFormProps) {
   const form = (part ? inspection.forms[part.form] : inspection.form) as FormSchema | null | undefined;
-  const agent = part && agentOf(inspection, part);
+  const agent = part && findNeeded(inspection, part).find((one) => one.list === "agents");
   return (
     <>
       <header className="form-head">
@@ -39,17 +40,6 @@ export function PartForm({ inspection, part, onSelect }: PartFormProps) {
       </div>
     </>
   );
-}
-
-/** The agent of a node, if it is in the definition. */
-function agentOf(inspection: Inspection, part: Part): Part | undefined {
-  if (part.list !== "nodes") return undefined;
-  const value = part.value as Record<string, unknown>;
-  const id = value.agentId ?? value.agent_id;
-  return inspection.parts.find((one) => {
-    const own = one.value as Record<string, unknown>;
-    return one.list === "agents" && typeof id === "string" && (own.id === id || own.agentId === id);
-  });
 }
 
 type ConnectFormProps = {

@@ -1,6 +1,6 @@
 // References in texts, as each format writes them.
 import type { Json } from "../api/json";
-import type { FormSchema } from "./context";
+import { belowOf, type FormSchema } from "./context";
 
 /** A part of a text: written as it is, or a reference with its value. */
 export type Piece = { text: string; isReference: boolean; isKnown: boolean; reference: string };
@@ -14,6 +14,12 @@ const PATTERNS: Record<string, RegExp> = {
 export function referenceTo(name: string, style: string): string {
   if (style === "{{}}") return `{{${name}}}`;
   return style === "${}" ? `\${${name}}` : `{${name}}`;
+}
+
+/** Whether a text is one reference and nothing else. */
+export function isReference(text: string, style: string): boolean {
+  const found = PATTERNS[style] && [...text.trim().matchAll(PATTERNS[style])];
+  return found?.length === 1 && found[0]?.[0] === text.trim();
 }
 
 /** The names of the variables to which the texts of a value refer, according to its form. */
@@ -31,10 +37,11 @@ function addReferences(schema: FormSchema, value: Json | undefined, found: Set<s
       if (root) found.add(root);
     }
   } else if (Array.isArray(value)) {
-    for (const item of value) addReferences(schema.items ?? {}, item, found);
+    for (const item of value) addReferences(belowOf(schema, schema.items), item, found);
   } else if (typeof value === "object" && value !== null) {
     for (const [name, one] of Object.entries(value)) {
-      addReferences(schema.properties?.[name] ?? schema.additionalProperties ?? {}, one, found);
+      const below = schema.properties?.[name] ?? schema.additionalProperties;
+      addReferences(belowOf(schema, below), one, found);
     }
   }
 }

@@ -1,36 +1,36 @@
 // A text with references: variables are inserted from a list, and the preview shows it with the values of the newest run.
-import { useId, useRef, useState } from "react";
+import { type ReactNode, type RefObject, useId, useRef, useState } from "react";
 import type { Json } from "../api/json";
 import { t } from "../strings";
 import { Button } from "../ui/button";
 import { type FormSchema, useForm } from "./context";
+import { insertReference, isData, readData, writeData } from "./data-text";
 import type { Variable } from "./definition";
+import { refuse } from "./edit-queue";
 import { useEntry, useStore } from "./entry";
 import { type FieldProps, Frame } from "./frame";
-import { previewOf, referenceTo } from "./references";
+import { isReference, previewOf, referenceTo } from "./references";
 
-export function TemplateField(props: FieldProps) {
-  const { schema, value, isRequired } = props;
+type TemplateProps = FieldProps & {
+  /** Whether the list of variables is shown from the beginning. */
+  isListOpen?: boolean;
+  /** What else can be done with the field. */
+  children?: ReactNode;
+};
+
+export function TemplateField(props: TemplateProps) {
+  const { schema, value } = props;
   const { isReadOnly, last, variables } = useForm();
   const id = useId();
-  const store = useStore(props);
   const input = useRef<HTMLTextAreaElement>(null);
-  const [isOpen, setIsOpen] = useState(false);
-  const shown =
-    value === undefined || value === null ? "" : typeof value === "string" ? value : JSON.stringify(value);
-  const entry = useEntry(shown, (text) =>
-    store(text === "" && !isRequired ? undefined : toValue(text, value, schema)),
-  );
+  const [isOpen, setIsOpen] = useState(props.isListOpen ?? false);
+  const { entry, shown, insert } = useTemplate(props, input);
   const style = schema["x-references"] ?? "{{}}";
-  const insert = (reference: string) => {
-    const element = input.current;
-    const at = element?.selectionStart ?? entry.text.length;
-    const end = element?.selectionEnd ?? at;
-    entry.change(entry.text.slice(0, at) + reference + entry.text.slice(end));
+  const choose = (reference: string) => {
+    insert(reference);
     setIsOpen(false);
-    element?.focus();
   };
-  const isLong = schema["x-long"] || shown.includes("\n");
+  const isLong = (schema["x-long"] && !isData(schema, value)) || shown.includes("\n");
   return (
     <Frame id={id} props={props} error={entry.refusal}>
       <textarea
@@ -55,12 +55,52 @@ export function TemplateField(props: FieldProps) {
           >
             {t.build.variable}
           </Button>
+          {props.children}
         </div>
       )}
-      {isOpen && <VariableList variables={variables} last={last} style={style} onChoose={insert} />}
+      {isOpen && <VariableList variables={variables} last={last} style={style} onChoose={choose} />}
       <Preview text={entry.text} style={style} last={last} />
     </Frame>
   );
+}
+
+/** The text of a template while it is edited, and how a reference gets into it. */
+function useTemplate(props: FieldProps, input: RefObject<HTMLTextAreaElement | null>) {
+  const { schema, value, isRequired, label } = props;
+  const style = schema["x-references"] ?? "{{}}";
+  const store = useStore(props);
+  const holdsData = isData(schema, value);
+  const shown = holdsData
+    ? writeData(value)
+    : value === undefined || value === null
+      ? ""
+      : typeof value === "string"
+        ? value
+        : JSON.stringify(value);
+  const storeData = (text: string) => {
+    const read = readData(text, style);
+    return read === undefined ? refuse(t.build.notData(referenceTo("node.field", style))) : store(read);
+  };
+  const entry = useEntry(
+    shown,
+    (text) => {
+      if (holdsData) return text.trim() === "" ? store(undefined) : storeData(text);
+      return store(text === "" && !isRequired ? undefined : toValue(text, value, schema));
+    },
+    label,
+  );
+  const isFitting = (text: string) => {
+    if (schema.enum) return isReference(text, style);
+    return !holdsData || readData(text, style) !== undefined;
+  };
+  const insert = (reference: string) => {
+    const element = input.current;
+    const from = element?.selectionStart ?? entry.text.length;
+    const to = element?.selectionEnd ?? from;
+    entry.change(insertReference({ text: entry.text, from, to, reference }, isFitting));
+    element?.focus();
+  };
+  return { entry, shown, insert };
 }
 
 type PreviewProps = { text: string; style: string; last: ReadonlyMap<string, Json> };

@@ -4,6 +4,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { type KeyboardEvent, useState } from "react";
 import { changeKey, readKey, storeKey } from "../api/key";
 import { runsQuery, workflowsQuery } from "../api/queries";
+import { nameRun } from "../run/name";
 import { t } from "../strings";
 import { listCommands } from "../ui/commands";
 import { Dialog } from "../ui/dialog";
@@ -123,7 +124,7 @@ function useTargets(isSearch: boolean): Target[] {
   const recent = runs.map(
     (run): Target => ({
       id: `run ${run.run_id}`,
-      title: run.input ? `${run.name}: ${run.input}` : run.name,
+      title: run.input ? `${nameRun(run.name)}: ${run.input}` : nameRun(run.name),
       hint: `${t.palette.run} · ${formatAge(run.created_at)}`,
       words: run.run_id,
       icon: "runs",

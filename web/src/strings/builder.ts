@@ -55,6 +55,8 @@ export const builderStrings = {
   pasteBlocked: "The browser does not show the clipboard to this button. Press Ctrl V instead.",
   pasteOther: (from: string, to: string) =>
     `This is a part of the format ${from}, and this workflow is of the format ${to}. Convert that workflow first, or add the step here.`,
+  pastedWithout: (ids: string) =>
+    `This workflow has no place for blocks of its own, so ${ids} was left out. Store it in the library.`,
   connectTo: "Connect to",
   connectEnd: "End of the graph",
   connect: "Connect",
@@ -82,6 +84,7 @@ export const builderStrings = {
   notFitting: "An entry does not fit its field: correct the field that is marked.",
   wrongEntry: (label: string, why: string) => `“${label}”: ${why}`,
   notJson: "This is not valid JSON.",
+  notData: (reference: string) => `This is neither valid JSON nor one reference such as ${reference}.`,
   /** Names of fields that say more than the keys of the format. */
   fields: {
     outputVar: "Save output as",
@@ -91,6 +94,7 @@ export const builderStrings = {
     functionId: "Function",
     blockId: "Block",
     block_id: "Block",
+    timeoutMs: "Time limit",
   } as Record<string, string>,
   /** Names of values that a form offers. */
   values: {
@@ -104,6 +108,13 @@ export const builderStrings = {
     HUMAN_HANDOFF: "Person",
     ALWAYS: "Always",
     CONDITIONAL: "On a condition",
+    ON_COMPLETE: "Always, to the end",
+    ROUTER: "Router, the same as an agent",
+    json: "JSON",
+    form: "Form",
+    text: "Text",
+    html: "HTML",
+    querySelector: "Elements of a CSS selector",
     fail: "End the run",
     skip: "Continue without the step",
     retry: "Try again",
@@ -138,6 +149,13 @@ export const builderStrings = {
   yes: "yes",
   no: "no",
   variable: "Insert a variable",
+  useVariable: "Use a variable",
+  enterRows: "Enter one by one",
+  chooseValue: "Choose a value",
+  noneOf: "None",
+  allOf: "All",
+  someOf: "Only some",
+  names: "Names",
   variables: "Variables",
   noVariables: "No variable can be used here.",
   noLast: "no value yet",

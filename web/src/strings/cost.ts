@@ -43,8 +43,7 @@ export const alone = {
   open: "Run this step",
   title: (name: string) => `Run only ${name}`,
   help: "A run of its own, in which only this step is performed. The rest of the workflow is left out.",
-  noStep:
-    "Only steps can run alone. This part belongs to a step, or the definition has errors that must be fixed first.",
+  noStep: "It can run when the errors of the definition are fixed.",
   unsavedRefused:
     "You have unsaved changes with errors. The step can only run as it was saved; your changes stay here.",
   save: "Save the changes",

@@ -148,6 +148,7 @@ export const run = {
   question: "Question",
   childRun: "Child run",
   parentRun: "Parent run",
+  onlyStep: (workflow: string, step: string) => `${workflow}: only the step “${step}”`,
   startedBy: "Started by",
   /** What starts runs, by the kind of the trigger. */
   triggers: {

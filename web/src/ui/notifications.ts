@@ -1,8 +1,10 @@
 // Notifications of the browser about runs that wait, if the viewer permits them. The frame of the page sends them, whatever
 // place is open.
+
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef, useSyncExternalStore } from "react";
 import { waitingQuery } from "../api/queries";
+import { nameRun } from "../run/name";
 import { t } from "../strings";
 
 const listeners = new Set<() => void>();
@@ -39,7 +41,7 @@ export function useNotifications(onOpen: (run: string) => void): void {
     known.current = new Set(data.map((run) => run.run_id));
     if (!before || !isPermitted || !document.hidden) return;
     for (const run of data.filter((one) => !before.has(one.run_id))) {
-      const notification = new Notification(t.inbox.notified, { body: run.name, tag: run.run_id });
+      const notification = new Notification(t.inbox.notified, { body: nameRun(run.name), tag: run.run_id });
       notification.onclick = () => {
         window.focus();
         open.current(run.run_id);

@@ -1,10 +1,11 @@
 // A run in a list: the name of its workflow, and its input, by which it differs from others of the workflow.
 import type { Schemas } from "../api/client";
+import { nameRun } from "../run/name";
 
 export function RunTitle({ run }: { run: Pick<Schemas["RunItem"], "name" | "input"> }) {
   return (
     <span className="cut" title={run.input ?? undefined}>
-      {run.name} {run.input && <span className="soft">{run.input}</span>}
+      {nameRun(run.name)} {run.input && <span className="soft">{run.input}</span>}
     </span>
   );
 }

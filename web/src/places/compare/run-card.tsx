@@ -1,6 +1,7 @@
 // A run in short, next to another one.
 import { Link } from "@tanstack/react-router";
 import type { RunState } from "../../run/fold";
+import { nameRun } from "../../run/name";
 import { isFinal } from "../../run/record";
 import { t } from "../../strings";
 import { formatCost, formatDuration, formatNumber, formatTime } from "../../ui/format";
@@ -23,7 +24,7 @@ export function RunCard({ run, state, base }: { run: string; state: RunState; ba
     <section className="panel compare-run">
       <h2>
         <Link to="/runs/$run" params={{ run }}>
-          {state.created?.name}
+          {state.created && nameRun(state.created.name)}
         </Link>
       </h2>
       <StatusMark status={state.status} />

@@ -13,6 +13,7 @@ import { Button } from "../../ui/button";
 import { formatAge } from "../../ui/format";
 import { Icon } from "../../ui/icon";
 import { NoModel, useHasModel } from "../../ui/no-model";
+import { toPlainText } from "../../ui/plain-text";
 import { Empty, ErrorBox } from "../../ui/problem";
 import { RunHistory } from "../../ui/run-history";
 import { RunTitle } from "../../ui/run-title";
@@ -110,6 +111,8 @@ function Card({ workflow, isScheduled }: { workflow: Workflow; isScheduled: bool
     refetchInterval: CARD_REFRESH_MS,
     enabled: isSeen,
   });
+  const { name, id, description } = workflow;
+  const about = toPlainText(description) || (name && name !== id ? id : "");
   return (
     <li className="card panel" ref={element}>
       {/* The link covers the card, so its title shows a description that is cut off. */}
@@ -117,11 +120,11 @@ function Card({ workflow, isScheduled }: { workflow: Workflow; isScheduled: bool
         to="/workflows/$workflow"
         params={{ workflow: workflow.id }}
         className="card-link"
-        title={workflow.description || undefined}
+        title={about || undefined}
       >
-        <h2>{workflow.name || workflow.id}</h2>
+        <h2>{name || id}</h2>
       </Link>
-      <p className="card-about soft">{workflow.description || workflow.id}</p>
+      <p className="card-about soft">{about}</p>
       <div className="card-facts">
         <span className="badge">{t.format(workflow.format)}</span>
         {isScheduled && (

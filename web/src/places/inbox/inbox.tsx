@@ -1,11 +1,11 @@
 // The inbox: what waits for a person. A list on the left, the selected item with its form on the right.
-
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useRef, useState } from "react";
 import type { Schemas } from "../../api/client";
 import { runQuery, waitingQuery } from "../../api/queries";
 import { describeQuestion } from "../../run/approval";
+import { nameRun } from "../../run/name";
 import type { RunStatus } from "../../run/record";
 import { t } from "../../strings";
 import { formatAge } from "../../ui/format";
@@ -70,7 +70,7 @@ export function Inbox() {
                     <StatusMark status={run.status as RunStatus} />
                     <span className="faint number">{formatAge(run.created_at)}</span>
                   </span>
-                  <span className="inbox-name cut">{run.name}</span>
+                  <span className="inbox-name cut">{nameRun(run.name)}</span>
                   {run.input && <span className="inbox-input">{run.input}</span>}
                   <Excerpt run={run.run_id} />
                 </Link>

@@ -4,6 +4,7 @@ import { type RefObject, useEffect, useRef, useState } from "react";
 import type { Schemas } from "../../api/client";
 import type { RunState } from "../../run/fold";
 import type { RunFollower } from "../../run/follow";
+import { nameRun } from "../../run/name";
 import { t } from "../../strings";
 import { AnswerForm, isApproval, ResolveForm } from "../../ui/answer-form";
 import { Icon } from "../../ui/icon";
@@ -34,13 +35,13 @@ export function OpenItem({ run, isByKey, next, onNext, onSent }: OpenItemProps) 
   const length = follower?.history.length ?? 0;
   useFieldFocus(panel, isByKey);
   return (
-    <section className="panel inbox-open" aria-label={run.name} ref={panel} tabIndex={-1}>
+    <section className="panel inbox-open" aria-label={nameRun(run.name)} ref={panel} tabIndex={-1}>
       <Link to="/inbox" className="button inbox-back" data-look="quiet">
         <Icon name="left" />
         {t.inbox.back}
       </Link>
       <header className="inbox-open-head">
-        <h2 className="cut">{run.name}</h2>
+        <h2 className="cut">{nameRun(run.name)}</h2>
         <Link to="/runs/$run" params={{ run: run.run_id }} className="button">
           {t.inbox.open}
         </Link>
@@ -136,7 +137,7 @@ function NextLink({ next, hasFocus, onNext }: NextLinkProps) {
   return (
     <p>
       <Link ref={link} to="/inbox" search={{ item: next.run_id }} replace className="button" onClick={onNext}>
-        {t.inbox.next(next.name)}
+        {t.inbox.next(nameRun(next.name))}
       </Link>
     </p>
   );

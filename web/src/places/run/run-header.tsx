@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { runQuery } from "../../api/queries";
 import type { RunState } from "../../run/fold";
+import { nameRun } from "../../run/name";
 import { isFinal } from "../../run/record";
 import { findFailedSteps, type Names, titleOf } from "../../run/rows";
 import { t } from "../../strings";
@@ -34,10 +35,10 @@ export function RunHeader({ view, time, names, onSelect }: RunHeaderProps) {
               params={{ workflow: created.workflow }}
               title={t.run.actions.openWorkflow}
             >
-              {created.name}
+              {nameRun(created.name)}
             </Link>
           ) : (
-            created?.name
+            created && nameRun(created.name)
           )}
         </h1>
         {created && <span className="badge">{t.format(created.format)}</span>}

@@ -4,6 +4,7 @@ import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense, useCallback, useEffect, useState } from "react";
 import { runQuery } from "../../api/queries";
 import type { Connection, RunFollower } from "../../run/follow";
+import { nameRun } from "../../run/name";
 import { isFinal } from "../../run/record";
 import { listRows, withAttempts } from "../../run/rows";
 import { t } from "../../strings";
@@ -55,7 +56,7 @@ function ShownRun({ view }: { view: RunView }) {
   const present = useNow(!isFinal(newest.status));
   const time = timeOf(view, present);
   const selected = search.step;
-  useTitle(newest.created && `${newest.created.name}: ${t.status[newest.status]}`);
+  useTitle(newest.created && `${nameRun(newest.created.name)}: ${t.status[newest.status]}`);
   const select = useCallback(
     (step: string | undefined) => {
       void navigate({ search: (before) => withValue(before, "step", step), replace: true });

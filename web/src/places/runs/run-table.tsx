@@ -1,6 +1,7 @@
 // The table of runs: what each did, how long it took, and what it used.
 import { Link } from "@tanstack/react-router";
 import type { Schemas } from "../../api/client";
+import { nameRun } from "../../run/name";
 import type { RunStatus } from "../../run/record";
 import { nameTrigger } from "../../run/trigger";
 import { t } from "../../strings";
@@ -91,7 +92,7 @@ function RunRow({ run, isSelected, onToggle }: RowProps) {
       </td>
       <td className="runs-name">
         <Link to="/runs/$run" params={{ run: run.run_id }}>
-          {run.name}
+          {nameRun(run.name)}
         </Link>
         {run.input && <small className="narrow-only soft">{run.input}</small>}
       </td>

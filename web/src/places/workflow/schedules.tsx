@@ -2,13 +2,14 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { api, read, type Schemas } from "../../api/client";
-import { formatJson, type Json } from "../../api/json";
+import type { Json } from "../../api/json";
 import { t } from "../../strings";
 import { IconButton } from "../../ui/button";
 import { ConfirmDialog } from "../../ui/dialog";
 import { formatTime } from "../../ui/format";
 import { ErrorBox, Problem } from "../../ui/problem";
 import { describeCron } from "./cron";
+import { describeInputs } from "./describe-inputs";
 import { ScheduleForm } from "./schedule-form";
 import { TriggeredRuns } from "./triggered-runs";
 
@@ -123,13 +124,6 @@ function ScheduleFacts({ schedule }: { schedule: Schedule }) {
       {schedule.last_error && <Problem severity="warning">{t.build.notStarted(schedule.last_error)}</Problem>}
     </div>
   );
-}
-
-/** The inputs in one line; undefined if there are none. */
-function describeInputs(inputs: Json): string | undefined {
-  if (typeof inputs === "string") return inputs;
-  if (inputs === null || (typeof inputs === "object" && Object.keys(inputs).length === 0)) return undefined;
-  return formatJson(inputs).replace(/\s+/g, " ");
 }
 
 /** The id of a workflow, or with a number if it is taken. */

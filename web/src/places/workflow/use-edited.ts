@@ -12,6 +12,8 @@ export type Edited = {
   source: Source;
   /** The changed source; undefined if nothing differs from the stored one. */
   changed: Stored | undefined;
+  /** The tag of the stored version that the shown source was made from. */
+  tag: string | null;
   /** When the draft that is shown was kept, in milliseconds since the Unix epoch. */
   draftAt: number | undefined;
   /** Whether leaving loses changes. */
@@ -52,6 +54,7 @@ export function useEdited(place: string, stored: Stored, isReadOnly: boolean): E
   return {
     source: edited?.source ?? stored.source,
     changed,
+    tag: (changed ?? stored).tag,
     draftAt: draft && changed ? draft.at : undefined,
     isUnkept: changed !== undefined && !(draft && areEqual(draft.source, changed.source)),
     readChanged: () => changesOf(latest.current.edited, latest.current.stored),

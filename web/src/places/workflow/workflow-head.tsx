@@ -18,6 +18,12 @@ const LAST_RUNS = 10;
 /** What opens over the page. */
 export type Overlay = "run" | "versions" | "snippets" | "copy" | "export" | "triggers" | "delete";
 
+/** The number of the version in the tag of a stored source. */
+export function versionOf(tag: string | null): number | undefined {
+  const found = /-(\d+)"$/.exec(tag ?? "")?.[1];
+  return found === undefined ? undefined : Number(found);
+}
+
 type HeadProps = {
   workflow: Schemas["WorkflowInfo"];
   edited: Edited;
@@ -43,6 +49,7 @@ export function WorkflowHead(props: HeadProps) {
     props;
   const { onSave, onKeep, onDiscard, onOpen } = props;
   const isFile = workflow.file != null;
+  const version = workflow.version != null ? (versionOf(edited.tag) ?? workflow.version) : undefined;
   const { draftAt } = edited;
   const state = isUnkept ? t.workflow.unsaved : draftAt ? t.workflow.draftOf(formatTime(draftAt)) : notice;
   return (
@@ -50,7 +57,7 @@ export function WorkflowHead(props: HeadProps) {
       <div className="run-title">
         <h1 className="cut">{workflow.name || workflow.id}</h1>
         <span className="badge">{t.format(workflow.format)}</span>
-        {workflow.version != null && <span className="badge">{t.workflow.version(workflow.version)}</span>}
+        {version != null && <span className="badge">{t.workflow.version(version)}</span>}
         <span className="soft" aria-live="polite">
           {state}
         </span>
