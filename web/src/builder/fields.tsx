@@ -341,10 +341,12 @@ function EntryFields({ schema, value, path, label }: FieldProps) {
   const below = belowOf(schema, schema.additionalProperties);
   const add = () => {
     const taken = new Set(entries.map(([name]) => name));
+    // Inputs and data of a Markdown workflow share their names.
+    const stem = path.at(-1) === "data" ? "value" : "name";
     let number = 1;
-    while (taken.has(`name${number}`)) number += 1;
+    while (taken.has(`${stem}${number}`)) number += 1;
     const empty: Json = below.properties?.type?.enum ? { type: below.properties.type.enum[0] ?? "" } : "";
-    void edit([{ do: "set", path: [...path, `name${number}`], value: empty }]);
+    void edit([{ do: "set", path: [...path, `${stem}${number}`], value: empty }]);
   };
   return (
     <fieldset className="form-group">

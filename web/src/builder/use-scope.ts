@@ -14,6 +14,7 @@ import {
 } from "./definition";
 
 import { inputsOf } from "./file-form";
+import { withSeenFields } from "./seen-fields";
 
 /** Names outside of a definition change rarely. */
 const NAMES_FRESH_MS = 30_000;
@@ -42,7 +43,8 @@ export function useScope({ source, format, workflow, inspection, part }: ScopeIn
   const last = useLastValues(workflow, inspection);
   const own = useMemo(() => listOwn(inspection), [inspection]);
   const shown = part?.list === "blocks" ? inputsOf(part.value) : (variables.data ?? []);
-  return { names: names.data as NameLists | undefined, variables: withoutOwn(shown, part), last, own };
+  const offered = useMemo(() => withSeenFields(withoutOwn(shown, part), last), [shown, part, last]);
+  return { names: names.data as NameLists | undefined, variables: offered, last, own };
 }
 
 /** A part cannot refer to its own result. */

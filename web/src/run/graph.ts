@@ -13,6 +13,8 @@ export type GraphNode = {
   detail?: string;
   start?: number | null;
   length?: number | null;
+  /** The number of steps that the node stands for, if it is a fan-out. */
+  members?: number;
 };
 export type GraphEdge = { from: number; to?: number | null; label: string };
 export type Graph = { nodes: GraphNode[]; edges: GraphEdge[] };
@@ -63,11 +65,14 @@ const VISIT = /#\d+$/;
 /** Finds the node that a step belongs to: its own, or that of the step which started it. */
 export class NodeFinder {
   private readonly nodes: Map<string, number>;
+  /** The nodes that stand for several steps. */
+  private readonly folded: ReadonlySet<number>;
   /** By position of the step. The path of a step never changes. */
   private readonly links: NodeLink[] = [];
 
   constructor(graph: Graph) {
     this.nodes = new Map(graph.nodes.map((node, at) => [node.path, at]));
+    this.folded = new Set(graph.nodes.flatMap((node, at) => (node.members === undefined ? [] : [at])));
   }
 
   /** The states of the nodes, by their position; a node without a step has none. */
@@ -107,7 +112,9 @@ export class NodeFinder {
     const fixed = toStaticPath(path);
     const node = this.nodeOf(path);
     const isOwn = this.nodes.get(fixed) === node;
-    const link: NodeLink = { node, rank: !isOwn ? 2 : fixed === path ? 1 : 0 };
+    // Of a fan-out, its members say what happened.
+    const isMember = !isOwn && node !== undefined && this.folded.has(node);
+    const link: NodeLink = { node, rank: isMember ? 0 : !isOwn ? 2 : fixed === path ? 1 : 0 };
     this.links[at] = link;
     return link;
   }

@@ -134,6 +134,7 @@ export const run = {
   notSent: "This step sent nothing.",
   partsSent: "The steps in it sent the requests. Select one of them.",
   parts: "Parts",
+  parallelSteps: (count: number) => `${count} steps in parallel`,
   newestPart: "Newest part:",
   newestOutput: "Output of the newest part",
   prompt: "Prompt",

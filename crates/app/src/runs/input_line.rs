@@ -34,7 +34,8 @@ pub fn write_input_line(inputs: &Value) -> Option<String> {
 
 /// Whether these are the inputs of a turn: a message, and those before it.
 fn is_turn(inputs: &serde_json::Map<String, Json>) -> bool {
-    inputs.get("messages").is_some_and(Json::is_array) && inputs.get("message").is_some_and(|message| !is_empty(message))
+    inputs.get("messages").is_some_and(Json::is_array)
+        && inputs.get("message").is_some_and(|message| !is_empty(message))
 }
 
 /// A message: its text, and the names of its files.

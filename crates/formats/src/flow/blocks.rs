@@ -267,17 +267,18 @@ impl FlowCompiler<'_> {
         let rows = config.get("formData");
         let Some(items) = rows.and_then(Node::items) else {
             if let Some(rows) = rows.filter(|rows| !matches!(rows.kind, NodeKind::Null)) {
-                let message = "formData must be a list of {key, value} (formData.forEach is not a function)";
+                let message = "formData must be a list of {key, value}";
                 let failure = format_args!("this step will fail: {message}");
                 self.problems.add_warning(Code::WrongKind, rows.span, failure).help =
                     Some("write \"formData\": [{\"key\": \"…\", \"value\": \"…\"}]".into());
-                return Err(message.to_owned());
+                return Err(format!("{message} (formData.forEach is not a function)"));
             }
-            let message = "bodyType form needs \"formData\" (Cannot read properties of undefined (reading 'forEach'))";
+            let message = "bodyType form needs \"formData\"";
             let span = config.get("bodyType").map(|node| node.span).unwrap_or_default();
             self.problems.add_warning(Code::MissingKey, span, format_args!("this step will fail: {message}")).help =
                 Some("add \"formData\": [{\"key\": \"…\", \"value\": \"…\"}]".into());
-            return Err(message.to_owned());
+            // The run fails as the original does, in its words.
+            return Err(format!("{message} (Cannot read properties of undefined (reading 'forEach'))"));
         };
         let read = |row: &Node| {
             let fields = Fields::read_object(row, "a form row", self.problems)?;

@@ -36,9 +36,9 @@ pub(super) fn rename_key(
     let [block @ .., PathStep::Key(schema), PathStep::Key(properties), PathStep::Key(from)] = path else {
         return Ok(());
     };
-    let is_block = block.split_last().is_some_and(|(_, list)| {
-        find_list(format, &document.tree, BLOCKS).is_some_and(|blocks| blocks.path == list)
-    });
+    let is_block = block
+        .split_last()
+        .is_some_and(|(_, list)| find_list(format, &document.tree, BLOCKS).is_some_and(|blocks| blocks.path == list));
     if !is_block || properties != "properties" {
         return Ok(());
     }

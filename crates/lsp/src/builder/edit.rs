@@ -8,13 +8,13 @@ use flowloom_core::value::Value;
 use flowloom_formats::markdown::read_within_limits;
 use flowloom_formats::{graph, markdown, pipeline, steps};
 
-use super::{block_fields, connect};
 use super::json_edit::JsonText;
 use super::kinds::{AGENTS, BLOCKS, NODES, choose_key, find_list, find_lists, find_root, read_text};
 use super::markdown_edit::{MarkdownText, new_action};
 use super::names::TakenNames;
 use super::skeletons::{find_block, new_block, new_flow_step, new_graph_node, new_list_step, new_pipeline_node};
 use super::{BuildError, join_key, join_step};
+use super::{block_fields, connect};
 use crate::analysis::definition::Definition;
 use crate::analysis::index::Index;
 use crate::analysis::json_place::{JsonPath, PathStep, follow_path};

@@ -2,6 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { runGraphQuery } from "../../api/queries";
+import { foldFanOuts } from "../../run/fan-out";
 import type { RunState } from "../../run/fold";
 import { findFollowed } from "../../run/followed";
 import { NodeFinder } from "../../run/graph";
@@ -19,7 +20,8 @@ type RunGraphProps = {
 };
 
 export default function RunGraph({ run, state, selected, onSelect, time }: RunGraphProps) {
-  const { data: graph, isError } = useQuery(runGraphQuery(run));
+  const { data: whole, isError } = useQuery(runGraphQuery(run));
+  const graph = useMemo(() => whole && foldFanOuts(whole, t.run.parallelSteps), [whole]);
   const finder = useMemo(() => (graph ? new NodeFinder(graph) : undefined), [graph]);
   const states = useMemo(() => finder?.statesOf(state), [finder, state]);
   const followed = useMemo(
