@@ -48,6 +48,7 @@ test("a block is created, changed, tried, restored and deleted", async () => {
   await page.getByLabel("Id").fill("shout");
   await page.getByRole("button", { name: "Create", exact: true }).click();
   await page.getByRole("heading", { name: "shout" }).waitFor();
+  await page.getByRole("tab", { name: "JSON" }).click();
   const source = page.getByRole("textbox", { name: "Definition" });
   const before = await source.inputValue();
   await source.fill(before.replace('inputs[\\"text\\"]}', 'inputs[\\"text\\"].upper()}'));
@@ -66,6 +67,30 @@ test("a block is created, changed, tried, restored and deleted", async () => {
   await closePage(opened);
 });
 
+test("a block is changed with its form: Python has lines there", async () => {
+  const opened = await open("library");
+  const { page } = opened;
+  await page.getByRole("button", { name: "New", exact: true }).click();
+  await page.getByLabel("Id").fill("whisper");
+  await page.getByRole("button", { name: "Create", exact: true }).click();
+  const form = page.getByRole("region", { name: "Definition" });
+  await form
+    .getByLabel(/^Description/)
+    .first()
+    .fill("Whispers a text.");
+  await form.locator(".cm-content").first().click();
+  await page.keyboard.press("ControlOrMeta+End");
+  await page.keyboard.type("\n# the end");
+  await form.getByRole("tab", { name: "JSON" }).click();
+  const source = form.getByRole("textbox", { name: "Definition" });
+  assert.match(await source.inputValue(), /Whispers a text\.(.|\n)*\\n# the end"/);
+  await form.getByRole("button", { name: "Save" }).click();
+  await form.getByText("Version 2").waitFor();
+  await form.getByRole("tab", { name: "Form" }).click();
+  await assertAccessible(page);
+  await closePage(opened);
+});
+
 test("a changed definition is not left without asking, and is compared with what someone else saved", async () => {
   const put = (systemPrompt, agentId = "shared") =>
     fetch(`${studio.address}/api/v1/agents/${agentId}`, {
@@ -76,6 +101,7 @@ test("a changed definition is not left without asking, and is compared with what
   for (const id of ["shared", "other"]) assert.ok((await put("one", id)).ok);
   const opened = await open("library?kind=agents&item=shared");
   const { page } = opened;
+  await page.getByRole("tab", { name: "JSON" }).click();
   const source = page.getByRole("textbox", { name: "Definition" });
   await source.fill((await source.inputValue()).replace('"one"', '"mine"'));
   for (const name of ["Runs", "other"]) {

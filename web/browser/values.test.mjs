@@ -94,6 +94,7 @@ test("a definition in the library and the values of a step keep large numbers", 
   const opened = await openPage(browser, studio.address);
   const { page } = opened;
   await page.goto(`${studio.address}/library?kind=agents&item=exact`);
+  await page.getByRole("tab", { name: "JSON" }).click();
   const source = page.getByRole("textbox", { name: "Definition" });
   assert.match(await source.inputValue(), new RegExp(`${BIG}\\D`));
   await source.fill((await source.inputValue()).replace('"Exact"', '"Exactly"'));

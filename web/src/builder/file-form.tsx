@@ -12,6 +12,7 @@ import { Properties } from "./fields";
 import { shapeOf, unwrapText, type Wrapper, wrapText } from "./files";
 import type { Path } from "./path";
 import { useBuilder } from "./use-builder";
+import "./builder.css";
 
 type FileFormProps = {
   file: string;
@@ -65,7 +66,8 @@ function TextFile({ file, text, isReadOnly, onEdit }: FileFormProps) {
 
 const ENTRY = "definition.json";
 
-function PartFile({
+/** The form of a file that is a part of a definition. */
+export function PartFile({
   file,
   text,
   format,

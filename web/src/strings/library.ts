@@ -36,6 +36,7 @@ export const library = {
   configured: "configured",
   approval: "needs approval",
   source: "Definition",
+  views: { form: "Form", json: "JSON" },
   save: "Save",
   saved: "Saved",
   new: "New",

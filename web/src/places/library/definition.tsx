@@ -10,6 +10,7 @@ import { Conflict } from "../../ui/conflict";
 import { formatTime } from "../../ui/format";
 import { LeaveGuard } from "../../ui/leave-guard";
 import { ErrorBox, Problem } from "../../ui/problem";
+import { Editor } from "./editor";
 import { type Part, readVersion, readVersions, type StoredKind, storePart } from "./entries";
 
 type DefinitionProps = {
@@ -31,20 +32,7 @@ export function Definition({ kind, part, tag, isDeleted }: DefinitionProps) {
     <section className="library-section" aria-label={t.library.source}>
       <h3>{t.library.source}</h3>
       <LeaveGuard isUnsaved={text !== stored} isOfSelection />
-      <textarea
-        className="input mono library-source"
-        rows={16}
-        spellCheck={false}
-        aria-label={t.library.source}
-        value={text}
-        readOnly={!mayWrite}
-        onChange={(event) => setText(event.target.value)}
-        onKeyDown={(event) => {
-          if (!(event.ctrlKey || event.metaKey) || event.key !== "s") return;
-          event.preventDefault();
-          if (mayWrite) sendEdited();
-        }}
-      />
+      <Editor kind={kind} text={text} isReadOnly={!mayWrite} onChange={setText} onSave={sendEdited} />
       <div className="library-actions">
         {mayWrite && (
           <Button look="main" disabled={save.isPending} onClick={sendEdited}>
