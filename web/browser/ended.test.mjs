@@ -135,7 +135,8 @@ test("the list of steps follows the scrubber, and End follows the run", async ()
 });
 
 test("a key that may only read is offered nothing that changes a run", async () => {
-  const run = await startRun(studio.address, "asks", "x");
+  await store("read", [step("ask", "human::ask", "Which colour?")]);
+  const run = await startRun(studio.address, "read", "x");
   await waitForStatus(run, "waiting");
   const { key: admin } = await send("POST", "keys", { name: "admin", scopes: ["admin"] });
   const { key: reader } = await send("POST", "keys", { name: "reader", scopes: ["read"] }, admin);
@@ -154,5 +155,10 @@ test("a key that may only read is offered nothing that changes a run", async () 
   await page.getByRole("button", { name: "Actions", exact: true }).click();
   await page.getByRole("menuitem", { name: "Copy link" }).waitFor();
   assert.equal(await page.getByRole("menuitem", { name: /Fork|Retry|Delete/ }).count(), 0);
-  await closePage(opened);
+  await opened.context.close();
+  // The page asked before it had the key.
+  assert.deepEqual(
+    opened.faults.filter((fault) => !/status of 401/.test(fault)),
+    [],
+  );
 });
