@@ -1,7 +1,7 @@
 // The graph of a definition with the state of a run on it.
 import { toWords } from "../ui/words";
 import type { RunState } from "./fold";
-import { continueSummary, type ShownPhase, summarizeSteps, toStaticPath } from "./rows";
+import { continueSummary, type ShownPhase, sumDurations, summarizeSteps, toStaticPath } from "./rows";
 
 export type GraphNode = {
   path: string;
@@ -52,12 +52,19 @@ export type NodeState = {
   count: number;
   startedAt: number;
   endedAt: number | undefined;
+  /** The time of all visits, if there were several. */
+  visitsMs?: number;
   warnings: number;
 };
 
 /** How a step belongs to a node: as one of its iterations, as the node itself, or as a step within it. */
 type Rank = 0 | 1 | 2;
 type NodeLink = { node: number | undefined; rank: Rank };
+
+/** The time of the visits that these steps are. */
+function sumVisits(state: RunState, steps: readonly number[]): number {
+  return sumDurations(steps.map((at) => summarizeSteps(state, [at])));
+}
 
 /** The end of the path of a visit, which has events of its own. */
 const VISIT = /#\d+$/;
@@ -79,10 +86,12 @@ export class NodeFinder {
   statesOf(state: RunState): Map<number, NodeState> {
     const found = new Map<number, { rank: Rank; steps: number[] }>();
     const whole = new Set<number>();
+    const visited = new Set<number>();
     state.steps.forEach((step, at) => {
       const { node, rank } = this.linkOf(at, step.path);
       if (node === undefined) return;
-      if (rank === 1 || (rank === 0 && VISIT.test(step.path))) whole.add(node);
+      if (rank === 0 && VISIT.test(step.path)) visited.add(node);
+      if (rank === 1) whole.add(node);
       const known = found.get(node);
       // Iterations say more than the loop around them, and the node itself more than what it started.
       if (!known || rank < known.rank) found.set(node, { rank, steps: [at] });
@@ -91,8 +100,11 @@ export class NodeFinder {
     const states = new Map<number, NodeState>();
     for (const [node, { steps }] of found) {
       const sum = summarizeSteps(state, steps);
-      const summary = whole.has(node) ? sum : continueSummary(state, steps, sum);
-      if (summary) states.set(node, summary);
+      const isWhole = whole.has(node) || visited.has(node);
+      const summary = isWhole ? sum : continueSummary(state, steps, sum);
+      if (!summary) continue;
+      const isOver = visited.has(node) && summary.count > 1 && summary.endedAt !== undefined;
+      states.set(node, isOver ? { ...summary, visitsMs: sumVisits(state, steps) } : summary);
     }
     return states;
   }

@@ -4,6 +4,7 @@ import { createState } from "./fold";
 import { NodeFinder } from "./graph";
 import {
   buildRows,
+  durationOf,
   findFailedSteps,
   listRows,
   nameOf,
@@ -169,4 +170,22 @@ test("rows and details have the names that the definition gives, which paths can
   expect(labels).toEqual(["Summarise the ticket", "Prüfen", "[0]", "[1]", "draft"]);
   expect(nameOf("/sequential~2[1]", names)).toBe("Prüfen[1]");
   expect(nameOf("/draft", names)).toBeUndefined();
+});
+
+test("a node that is visited several times takes the time of its visits", () => {
+  const visits: [string, number, number][] = [
+    ["/triage#1", 0, 10],
+    ["/writer#1", 10, 900],
+    ["/triage#2", 900, 930],
+  ];
+  const steps = visits.map(([path, startedAt, finishedAt]): StepState => {
+    const rest = { attempts: 1, warnings: [], isFailureIgnored: false, firstSeq: 1, tries: [] };
+    return { path, phase: "finished", startedAt, finishedAt, ...rest };
+  });
+  const state = { ...createState(), steps };
+  const times = buildRows(steps).map((row) => {
+    const summary = summarizeRow(state, row);
+    return summary && durationOf(summary, 0);
+  });
+  expect(times).toEqual([40, 890]);
 });

@@ -204,8 +204,17 @@ export type Summary = {
   count: number;
   startedAt: number;
   endedAt: number | undefined;
+  /** The time of all visits of a node, without what happened elsewhere between them. */
+  visitsMs?: number;
   warnings: number;
 };
+
+/** How long something took until `now`: from its start to its end, or in all of its visits. */
+export function durationOf({ startedAt, endedAt, visitsMs }: Times, now: number): number {
+  return visitsMs ?? (endedAt ?? Math.max(now, startedAt)) - startedAt;
+}
+
+type Times = Pick<Summary, "startedAt" | "endedAt" | "visitsMs">;
 
 /** The phases, the one that needs most attention first. */
 const ORDER: readonly ShownPhase[] = [
@@ -238,10 +247,19 @@ export function summarizeSteps(state: RunState, steps: readonly number[]): Summa
 export function summarizeRow(state: RunState, row: Row): Summary | undefined {
   const summary = summarizeSteps(state, row.steps);
   const hasOwn = row.step !== undefined && row.step < state.steps.length;
-  const isVisited = row.children.some(({ label }) => label.startsWith("#"));
-  return hasOwn || isVisited || row.children.length === 0
+  const visits = row.children.filter(({ label }) => label.startsWith("#"));
+  if (visits.length > 1 && summary?.endedAt !== undefined) {
+    const times = visits.map((visit) => summarizeSteps(state, visit.steps));
+    return { ...summary, visitsMs: sumDurations(times) };
+  }
+  return hasOwn || visits.length > 0 || row.children.length === 0
     ? summary
     : continueSummary(state, row.steps, summary);
+}
+
+/** The time of all that have ended. */
+export function sumDurations(times: readonly (Times | undefined)[]): number {
+  return times.reduce((sum, one) => sum + (one?.endedAt === undefined ? 0 : one.endedAt - one.startedAt), 0);
 }
 
 /**

@@ -110,8 +110,10 @@ export const run = {
   /** Parts of runs that no definition names, by the engine's word for them. */
   unnamed: new Map([
     ["approval", "Approval"],
+    ["call", "Call"],
     ["expression", "Expression"],
     ["fanout", "Parallel"],
+    ["generate", "Model call"],
     ["judge", "Judgement"],
     ["load", "Memory"],
     ["nodes", "Nodes"],
@@ -136,7 +138,7 @@ export const run = {
   parts: "Parts",
   parallelSteps: (count: number) => `${count} steps in parallel`,
   newestPart: "Newest part:",
-  newestOutput: "Output of the newest part",
+  newestOutput: "Newest output",
   prompt: "Prompt",
   path: "Path",
   kind: "Kind",

@@ -16,6 +16,7 @@ import {
 } from "@xyflow/react";
 import { memo, type ReactNode, useMemo, useRef } from "react";
 import type { Graph, NodeState } from "../run/graph";
+import { durationOf } from "../run/rows";
 import { t } from "../strings";
 import { formatDuration } from "./format";
 import {
@@ -307,7 +308,7 @@ const StepBox = memo(function StepBox({ data, selected }: NodeProps<StepNode>) {
 /** How long a step took or has been running; undefined if that is not known. */
 function describeTime(state: NodeState | undefined, time: number): string | undefined {
   if (!state || state.endedAt === state.startedAt) return undefined;
-  return formatDuration((state.endedAt ?? Math.max(time, state.startedAt)) - state.startedAt);
+  return formatDuration(durationOf(state, time));
 }
 
 function EndBox({ data }: NodeProps<EndNode>) {

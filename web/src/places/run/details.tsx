@@ -92,7 +92,7 @@ function StepDetails({ view, names, path, onSelect }: StepDetailsProps) {
         <p className="faint mono cut" title={path}>
           {path}
         </p>
-        <StepActions view={view} path={path} step={step} title={title} />
+        <StepActions view={view} names={names} path={path} step={step} title={title} />
         {group && <GroupFacts group={group} state={view.state} time={view.state.at} />}
         {step && !group && (
           <Facts step={step} phase={shownPhase(step, view.state.failed)} time={view.state.at} />
@@ -122,10 +122,16 @@ function StepDetails({ view, names, path, onSelect }: StepDetailsProps) {
   );
 }
 
-type StepActionsProps = { view: RunView; path: string; step: StepState | undefined; title: string };
+type StepActionsProps = {
+  view: RunView;
+  names: Names;
+  path: string;
+  step: StepState | undefined;
+  title: string;
+};
 
 /** What can be done with a step. */
-function StepActions({ view, path, step, title }: StepActionsProps) {
+function StepActions({ view, names, path, step, title }: StepActionsProps) {
   const [dialog, setDialog] = useState<"alone" | "fork">();
   const retry = useRetryFrom(view, path);
   const { created, status } = view.newest;
@@ -146,7 +152,13 @@ function StepActions({ view, path, step, title }: StepActionsProps) {
     run: () => retry.mutate(),
   };
   const canRetry = step !== undefined && isFinal(status);
-  const items = [aloneItem, step?.kind ? forkItem : undefined, canRetry ? retryItem : undefined];
+  // What no definition names, such as a fan-out as a whole, is no step.
+  const isStep = step?.kind !== undefined || names.has(toStaticPath(path));
+  const items = [
+    isStep ? aloneItem : undefined,
+    step?.kind ? forkItem : undefined,
+    canRetry ? retryItem : undefined,
+  ];
   const mayRun = useMay("run");
   const close = () => setDialog(undefined);
   return (

@@ -1,6 +1,6 @@
 // Details of what holds other steps: a loop, a fan-out, a node that is visited several times.
 import type { RunState } from "../../run/fold";
-import { type Names, type Row, type Summary, sumRowUsage, titleOf } from "../../run/rows";
+import { durationOf, type Names, type Row, type Summary, sumRowUsage, titleOf } from "../../run/rows";
 import { t } from "../../strings";
 import { formatDuration } from "../../ui/format";
 import { PhaseMark } from "../../ui/state";
@@ -32,7 +32,7 @@ export function GroupFacts({ group, state, time }: { group: Group; state: RunSta
       </div>
       <div>
         <dt>{t.run.duration}</dt>
-        <dd className="number">{formatDuration((summary.endedAt ?? time) - summary.startedAt)}</dd>
+        <dd className="number">{formatDuration(durationOf(summary, time))}</dd>
       </div>
       {usage && <UsageFact usage={usage} />}
     </dl>

@@ -5,6 +5,7 @@ import type { RunState, StepState } from "../../run/fold";
 import type { RunFollower } from "../../run/follow";
 import { isFinal } from "../../run/record";
 import {
+  durationOf,
   findShown,
   isOver,
   type ShownPhase,
@@ -214,6 +215,7 @@ const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
   }
   const isGroup = children > 0;
   const endedAt = step && isOver(step) ? (step.finishedAt ?? summary.endedAt) : summary.endedAt;
+  const ms = durationOf({ ...summary, endedAt }, time);
   return (
     // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are those of the tree.
     <div
@@ -223,7 +225,7 @@ const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
       aria-level={depth + 1}
       aria-selected={isSelected}
       {...(isGroup && { "aria-expanded": isOpen })}
-      aria-label={describeRow(label, step, summary, (endedAt ?? time) - summary.startedAt)}
+      aria-label={describeRow(label, step, summary, ms)}
       className="waterfall-row"
       data-state={summary.phase}
       style={{ transform: `translateY(${top}px)` }}
@@ -261,7 +263,7 @@ const WaterfallRow = memo(function WaterfallRow(props: RowProps) {
       <span className="waterfall-lane">
         <RowBars {...props} step={step} summary={summary} />
       </span>
-      <span className="waterfall-time number">{formatDuration((endedAt ?? time) - summary.startedAt)}</span>
+      <span className="waterfall-time number">{formatDuration(ms)}</span>
     </div>
   );
 });
