@@ -15,6 +15,7 @@ export class RunHistory {
   private readonly texts = new Map<string, LiveText>();
   private readonly failures: number[] = [];
   private readonly idle: IdlePeriod[] = [];
+  private readonly takeovers: number[] = [];
 
   /** Adds the next event. A repeated one is ignored; false if an event is missing before it. */
   add(record: RunRecord): boolean {
@@ -25,6 +26,10 @@ export class RunHistory {
     if (before?.event === "run_suspended" || before?.event === "run_finished") {
       this.idle.push({ start: before.at, end: record.at });
     }
+    // Another process continues a run that was in progress: the one before it has died, or lost the database.
+    const isBegun = before?.event !== "run_created" && before?.event !== "run_reopened";
+    if (record.event === "run_started" && this.last.status === "running" && isBegun)
+      this.takeovers.push(record.at);
     this.records.push(record);
     applyRecord(this.last, this.index, record);
     if (record.event === "step_failed" || (record.event === "run_finished" && record.data.error)) {
@@ -102,6 +107,11 @@ export class RunHistory {
   /** The positions of all failures. */
   get failurePositions(): readonly number[] {
     return this.failures;
+  }
+
+  /** The times at which another process took the run over. */
+  listTakeovers(): readonly number[] {
+    return this.takeovers;
   }
 
   /** The times until the event `seq` in which nothing was performed, in order. */

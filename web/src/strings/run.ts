@@ -77,6 +77,8 @@ export const run = {
   expand: (name: string) => `Expand ${name}`,
   collapse: (name: string) => `Collapse ${name}`,
   iterations: (count: number) => `×${count}`,
+  takenOver: (time: string) =>
+    `Another process took the run over after ${time}. A request in progress was sent again, unless it must not be.`,
   firstToken: (time: string) => `First token after ${time}`,
   pauseOf: (time: string) => `Waited ${time} before the next attempt`,
   queuedFor: (time: string) => `Queued for ${time}`,

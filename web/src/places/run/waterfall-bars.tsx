@@ -39,6 +39,7 @@ export function AttemptBars({ follower, step, attempts, span, end }: AttemptProp
         <Bar start={one.startedAt} stop={stop} span={span} kind={step.kind} state={state} />
         <Queue attempt={one} stop={stop} span={span} />
         <FirstToken follower={follower} step={step} attempt={one} stop={stop} span={span} />
+        <Takeovers follower={follower} start={one.startedAt} stop={stop} span={span} />
       </span>
     );
   });
@@ -77,6 +78,19 @@ function FirstToken(props: TokenProps) {
   if (at > stop || place < 0 || place > 100) return null;
   const title = t.run.firstToken(formatDuration(time - attempt.startedAt));
   return <span className="first-token" title={title} style={{ left: `${place}%` }} />;
+}
+
+type TakeoverProps = { follower: RunFollower; start: number; stop: number; span: TimeSpan };
+
+/** Where another process continued an attempt: the time before and after is not one request. */
+function Takeovers({ follower, start, stop, span }: TakeoverProps) {
+  const within = follower.history.listTakeovers().filter((time) => time > start && time < stop);
+  return within.map((time) => {
+    const place = placeOf(time, span) * 100;
+    if (place < 0 || place > 100) return null;
+    const title = t.run.takenOver(formatDuration(time - start));
+    return <span key={time} className="takeover" title={title} style={{ left: `${place}%` }} />;
+  });
 }
 
 type BarProps = {
