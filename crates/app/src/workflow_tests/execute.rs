@@ -241,10 +241,9 @@ fn check_status(test: &TestFile, outcome: &RunOutcome, problems: &mut Vec<TestPr
 
 /// That the limits of a test with live models ended its run.
 fn find_early_end(outcome: &RunOutcome) -> Option<TestProblem> {
-    let error = outcome.find_error()?;
-    let is_early = outcome.state.status == Status::BudgetExceeded || error.code == Code::PriceUnknown;
+    let error = outcome.find_error().filter(|_| outcome.state.status == Status::BudgetExceeded)?;
     let message = format!("the limits of the test ended the run: {}: {}", error.code, error.message);
-    is_early.then(|| TestProblem::new(STATUS_PLACE, message))
+    Some(TestProblem::new(STATUS_PLACE, message))
 }
 
 /// Reports missing responses that the status does not: the run may continue without one, and a test may expect a run that

@@ -1,6 +1,8 @@
 //! The fields of a pipeline's block: nodes that use the block give its inputs and read its outputs by name, so a new name of a
 //! field is written there, too. The source of a Python block stays: it uses names in ways that only Python knows.
 
+use std::collections::HashSet;
+
 use flowloom_core::diagnostic::Span;
 use flowloom_core::json::{Node, NodeKind, write_json};
 use flowloom_core::plan::Format;
@@ -65,12 +67,9 @@ fn list_changes(document: &JsonText, block: &[PathStep], schema: &str, name: &Re
             }
         }
         "output_schema" => {
-            for user in users().filter_map(|node| node.get("id")?.as_str()) {
-                let path = |field: &str| format!("{user}.{field}");
-                let (from, to) = (path(name.from), path(name.to));
-                let rename = |text: &str| rename_references(text, &from, &to);
-                nodes.iter().for_each(|node| change_texts(node, &rename, &mut changes));
-            }
+            let users: HashSet<&str> = users().filter_map(|node| node.get("id")?.as_str()).collect();
+            let rename = |text: &str| rename_references(text, &users, name);
+            nodes.iter().for_each(|node| change_texts(node, &rename, &mut changes));
         }
         _ => {}
     }
@@ -101,19 +100,22 @@ fn change_text(node: &Node, change: impl Fn(&str) -> String, changes: &mut Chang
     }
 }
 
-/// Renames the path that references such as `{{node.field}}` begin with.
-fn rename_references(text: &str, from: &str, to: &str) -> String {
+/// Renames the field in references such as `{{node.field}}` to these nodes.
+fn rename_references(text: &str, nodes: &HashSet<&str>, name: &Renamed<'_>) -> String {
     let mut renamed = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("{{") {
         let (before, reference) = rest.split_at(at + 2);
         renamed.push_str(before);
-        let written = reference.trim_start();
         rest = reference;
-        let Some(after) = written.strip_prefix(from) else { continue };
+        // The end of the name is where a field begins: a name has no dots.
+        let node = reference.trim_start().split(['.', '}', '{']).next().unwrap_or_default();
+        let dot = reference.len() - reference.trim_start().len() + node.len();
+        let field = reference[dot..].strip_prefix('.').filter(|_| nodes.contains(node));
+        let Some(after) = field.and_then(|field| field.strip_prefix(name.from)) else { continue };
         if !after.starts_with(|c: char| c.is_alphanumeric() || c == '_') {
-            renamed.push_str(&reference[..reference.len() - written.len()]);
-            renamed.push_str(to);
+            renamed.push_str(&reference[..=dot]);
+            renamed.push_str(name.to);
             rest = after;
         }
     }
@@ -128,7 +130,8 @@ mod tests {
     const TEXT: &str = r#"{
   "pipeline": {"id": "p", "nodes": [
     {"id": "a", "block_id": "ask", "inputs": {"text": "Hi"}},
-    {"id": "b", "block_id": "other", "inputs": {"text": "{{a.answer}} {{ a.answer.x }} {{a.answers}} {{b.answer}}"}}
+    {"id": "c", "block_id": "ask", "inputs": {}},
+    {"id": "b", "block_id": "other", "inputs": {"text": "{{a.answer}} {{ c.answer.x }} {{a.answers}} {{b.answer}}"}}
   ]},
   "blocks": [{"id": "ask", "prompt_template": "Say {text} to {texts}",
     "input_schema": {"properties": {"text": {"type": "string"}}},
@@ -147,7 +150,7 @@ mod tests {
     fn nodes_read_an_output_by_its_new_name() {
         let expected = TEXT
             .replace("\"answer\"", "\"reply\"")
-            .replace("{{a.answer}} {{ a.answer.x }}", "{{a.reply}} {{ a.reply.x }}");
+            .replace("{{a.answer}} {{ c.answer.x }}", "{{a.reply}} {{ c.reply.x }}");
         assert_eq!(rename("output_schema", "answer", "reply"), expected);
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use flowloom_core::budget::Amount;
+use flowloom_core::category::Category;
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
 use flowloom_core::effect::{GenerateReply, GenerateRequest, Purpose};
@@ -85,8 +86,8 @@ fn over_budget(error: StepFailure, path: Path) -> EffectFailure {
 
 /// The failure of a model call. A quota of money that cannot be enforced is like a budget: no attempt can succeed.
 fn classify_failure(failed: FailedAttempt, path: Path) -> EffectFailure {
-    match failed.error.code {
-        Code::PriceUnknown => over_budget(failed.error, path),
+    match failed.error.code.category() {
+        Category::OverBudget => over_budget(failed.error, path),
         _ => EffectFailure::Step(failed),
     }
 }
