@@ -1,9 +1,10 @@
 // The definition of a stored block, agent or tool as JSON that can be changed, and its versions.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { useMay } from "../../api/caller";
 import { ApiError } from "../../api/client";
 import { parseJson } from "../../api/json";
+import { Pending, PendingScope, useHasPending } from "../../builder/pending";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { Conflict } from "../../ui/conflict";
@@ -27,19 +28,22 @@ type Changed = { text: string; tag: string | null };
 export function Definition({ kind, part, tag, isDeleted }: DefinitionProps) {
   const mayWrite = useMay("write");
   const source = useEditedSource({ kind, part, tag, isDeleted });
-  const { text, setText, stored, save, load, problem, send, sendEdited } = source;
+  const { text, setText, stored, save, load, problem, send, sendEdited, pending } = source;
+  const isUnsaved = useHasPending(pending) || text !== stored;
   return (
     <section className="library-section" aria-label={t.library.source}>
       <h3>{t.library.source}</h3>
-      <LeaveGuard isUnsaved={text !== stored} isOfSelection />
-      <Editor kind={kind} text={text} isReadOnly={!mayWrite} onChange={setText} onSave={sendEdited} />
+      <LeaveGuard isUnsaved={isUnsaved} isOfSelection />
+      <PendingScope value={pending}>
+        <Editor kind={kind} text={text} isReadOnly={!mayWrite} onChange={setText} onSave={sendEdited} />
+      </PendingScope>
       <div className="library-actions">
         {mayWrite && (
           <Button look="main" disabled={save.isPending} onClick={sendEdited}>
             {t.library.save}
           </Button>
         )}
-        {text !== stored ? (
+        {isUnsaved ? (
           <span className="soft">{t.workflow.unsaved}</span>
         ) : (
           save.isSuccess && (
@@ -116,7 +120,13 @@ function useEditedSource({ kind, part, tag, isDeleted }: DefinitionProps) {
   const [edited, setEdited] = useState<Changed>();
   const [problem, setProblem] = useState<string>();
   const text = edited?.text ?? stored;
-  const setText = (next: string) => setEdited({ text: next, tag: edited?.tag ?? tag });
+  // What was changed last, also before the page shows it.
+  const latest = useRef(edited);
+  latest.current = edited;
+  const setText = (next: string) => {
+    latest.current = { text: next, tag: latest.current?.tag ?? tag };
+    setEdited(latest.current);
+  };
   const refresh = () => queries.invalidateQueries({ queryKey: ["library", kind] });
   const save = useMutation({
     mutationFn: (sent: Changed) =>
@@ -139,15 +149,21 @@ function useEditedSource({ kind, part, tag, isDeleted }: DefinitionProps) {
     onSuccess: (found) => setText(toText(found)),
   });
   const send = (base: string | null) => {
+    const sent = latest.current?.text ?? stored;
     try {
-      parseJson(text);
+      parseJson(sent);
       setProblem(undefined);
-      save.mutate({ text, tag: base });
+      save.mutate({ text: sent, tag: base });
     } catch (error) {
       setProblem(t.library.invalid((error as Error).message));
     }
   };
-  const sendEdited = () => send(edited?.tag ?? tag);
+  const [pending] = useState(() => new Pending());
+  /** Saves, with what is just being entered in the form. */
+  const sendEdited = async () => {
+    if (await pending.settle()) send(latest.current?.tag ?? tag);
+    else setProblem(t.build.notTaken(pending.readProblem() ?? t.build.notFitting));
+  };
   return {
     text,
     setText,
@@ -156,7 +172,8 @@ function useEditedSource({ kind, part, tag, isDeleted }: DefinitionProps) {
     load,
     problem,
     send,
-    sendEdited,
+    sendEdited: () => void sendEdited(),
+    pending,
     takeTheirs: () => {
       save.reset();
       setEdited(undefined);

@@ -1,6 +1,7 @@
 // The definition of a stored part while it is edited: as a form, or as JSON.
 import { lazy, Suspense, useState } from "react";
 import { shapeOf } from "../../builder/files";
+import { usePending } from "../../builder/pending";
 import { t } from "../../strings";
 import { Tabs } from "../../ui/tabs";
 import type { StoredKind } from "./entries";
@@ -26,6 +27,7 @@ const VIEWS = ["form", "json"] as const;
 
 export function Editor(props: EditorProps) {
   const [view, show] = useState<(typeof VIEWS)[number]>("form");
+  const pending = usePending();
   const known = FILES[props.kind];
   const shape = known && shapeOf(known.file, known.format);
   if (!known || shape?.kind !== "part") return <JsonEditor {...props} />;
@@ -34,7 +36,8 @@ export function Editor(props: EditorProps) {
       <Tabs
         label={t.library.source}
         selected={view}
-        onSelect={show}
+        // The other view has what was just entered.
+        onSelect={(name) => void pending.settle().then((isSettled) => isSettled && show(name))}
         tabs={VIEWS.map((name) => ({ name, title: t.library.views[name] }))}
       />
       {view === "json" ? (
