@@ -1,4 +1,5 @@
 // The palette finds pages, workflows, runs and commands by a few letters.
+
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type KeyboardEvent, useState } from "react";
@@ -6,6 +7,7 @@ import { changeKey, readKey, storeKey } from "../api/key";
 import { runsQuery, workflowsQuery } from "../api/queries";
 import { nameRun } from "../run/name";
 import { t } from "../strings";
+import { showDirections } from "../ui/bidi";
 import { listCommands } from "../ui/commands";
 import { Dialog } from "../ui/dialog";
 import { formatAge } from "../ui/format";
@@ -124,7 +126,7 @@ function useTargets(isSearch: boolean): Target[] {
   const recent = runs.map(
     (run): Target => ({
       id: `run ${run.run_id}`,
-      title: run.input ? `${nameRun(run.name)}: ${run.input}` : nameRun(run.name),
+      title: run.input ? `${nameRun(run.name)}: ${showDirections(run.input)}` : nameRun(run.name),
       hint: `${t.palette.run} · ${formatAge(run.created_at)}`,
       words: run.run_id,
       icon: "runs",

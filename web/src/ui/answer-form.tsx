@@ -1,4 +1,5 @@
 // Answers what a run waits for: a question, an approval, or the decision about an uncertain effect.
+
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type KeyboardEvent, useMemo, useState } from "react";
 import { useMay } from "../api/caller";
@@ -8,6 +9,7 @@ import { runQuery, stepQuery } from "../api/queries";
 import { findTurn, readApproval } from "../run/approval";
 import type { Question } from "../run/record";
 import { t } from "../strings";
+import { showDirections } from "./bidi";
 import { Button } from "./button";
 import { formatTime } from "./format";
 import { useKept } from "./kept";
@@ -114,11 +116,11 @@ type QuestionProps = { run: string; path: string; text: string };
 /** The first line asks; what follows is what the question is about. An approval shows the call. */
 function QuestionText({ run, path, text }: QuestionProps) {
   const approval = useMemo(() => readApproval(text), [text]);
-  const [first = "", ...rest] = text.trim().split("\n");
+  const [first = "", ...rest] = showDirections(text).trim().split("\n");
   if (approval) {
     return (
       <>
-        <p className="answer-question">{t.answer.allow(approval.tool)}</p>
+        <p className="answer-question">{showDirections(t.answer.allow(approval.tool))}</p>
         <ToolAbout run={run} path={path} tool={approval.tool} />
         <ValueView value={approval.arguments} label={t.answer.arguments} asFields />
       </>

@@ -1,7 +1,9 @@
 // Values of runs. Everything is shown as text: a value never becomes markup.
+
 import { useMemo, useState } from "react";
 import { ExactNumber, formatJson, type Json, parseJson } from "../api/json";
 import { t } from "../strings";
+import { showDirections } from "./bidi";
 import { CopyButton } from "./button";
 import { MoreButton, usePart } from "./long-list";
 import { Markdown } from "./markdown";
@@ -125,7 +127,7 @@ export function LongText({ text, isCode = false }: { text: string; isCode?: bool
   return (
     <>
       <pre className={isCode ? "long-text mono" : "long-text"} dir="auto">
-        {text.slice(0, part.count)}
+        {showDirections(text.slice(0, part.count))}
       </pre>
       <MoreButton part={part} unit={t.units.characters} />
     </>
@@ -136,7 +138,7 @@ function LongMarkdown({ text }: { text: string }) {
   const part = usePart(text.length, MAX_SHOWN_CHARACTERS);
   return (
     <>
-      <Markdown text={text.slice(0, part.count)} />
+      <Markdown text={showDirections(text.slice(0, part.count))} />
       <MoreButton part={part} unit={t.units.characters} />
     </>
   );
@@ -204,7 +206,7 @@ function Branch({ name, value, depth }: { name?: string; value: Json; depth: num
   const entries = isLeaf ? [] : Object.entries(value as object);
   const [isOpen, setIsOpen] = useState(depth < OPEN_DEPTH && entries.length <= 30);
   const part = usePart(entries.length, MAX_SHOWN_ITEMS);
-  const title = name === undefined ? "" : `${name}: `;
+  const title = name === undefined ? "" : `${showDirections(name)}: `;
   if (isLeaf || entries.length === 0) {
     return (
       <li>
@@ -238,7 +240,7 @@ function Branch({ name, value, depth }: { name?: string; value: Json; depth: num
 
 function renderSimple(value: Json | undefined): string {
   if (value === undefined) return "";
-  if (typeof value === "string") return value;
+  if (typeof value === "string") return showDirections(value);
   if (value instanceof ExactNumber) return value.text;
   return JSON.stringify(value);
 }

@@ -1,9 +1,11 @@
 // One run, and the runs that it can be compared with: those of its family, and the recent ones of the same workflow.
+
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { runsQuery } from "../../api/queries";
 import type { RunStatus } from "../../run/record";
 import { t } from "../../strings";
+import { showDirections } from "../../ui/bidi";
 import { formatAge, shortenId } from "../../ui/format";
 import { Icon } from "../../ui/icon";
 import { RunTitle } from "../../ui/run-title";
@@ -54,7 +56,7 @@ function RecentRuns({ run, workflow }: RecentRunsProps) {
               <StatusMark status={other.status as RunStatus} />
               <span className="mono faint">{shortenId(other.run_id)}</span>
               {workflow && other.input ? (
-                <span className="cut">{other.input}</span>
+                <span className="cut">{showDirections(other.input)}</span>
               ) : (
                 <RunTitle run={other} />
               )}

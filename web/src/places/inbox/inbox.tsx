@@ -1,4 +1,5 @@
 // The inbox: what waits for a person. A list on the left, the selected item with its form on the right.
+
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useRef, useState } from "react";
@@ -8,6 +9,7 @@ import { describeQuestion } from "../../run/approval";
 import { nameRun } from "../../run/name";
 import type { RunStatus } from "../../run/record";
 import { t } from "../../strings";
+import { showDirections } from "../../ui/bidi";
 import { formatAge } from "../../ui/format";
 import { isTyping, useKeys } from "../../ui/keyboard";
 import { Empty, ErrorBox } from "../../ui/problem";
@@ -71,7 +73,7 @@ export function Inbox() {
                     <span className="faint number">{formatAge(run.created_at)}</span>
                   </span>
                   <span className="inbox-name cut">{nameRun(run.name)}</span>
-                  {run.input && <span className="inbox-input">{run.input}</span>}
+                  {run.input && <span className="inbox-input">{showDirections(run.input)}</span>}
                   <Excerpt run={run.run_id} />
                 </Link>
               </li>
@@ -105,5 +107,9 @@ function EmptyList() {
 function Excerpt({ run }: { run: string }) {
   const { data } = useQuery({ ...runQuery(run), staleTime: 10_000 });
   const question = data?.steps?.find((step) => step.question)?.question;
-  return <span className="cut soft">{question ? describeQuestion(question) : t.inbox.kinds.uncertain}</span>;
+  return (
+    <span className="cut soft">
+      {question ? showDirections(describeQuestion(question)) : t.inbox.kinds.uncertain}
+    </span>
+  );
 }

@@ -1,10 +1,12 @@
 // The table of runs: what each did, how long it took, and what it used.
+
 import { Link } from "@tanstack/react-router";
 import type { Schemas } from "../../api/client";
 import { nameRun } from "../../run/name";
 import type { RunStatus } from "../../run/record";
 import { nameTrigger } from "../../run/trigger";
 import { t } from "../../strings";
+import { showDirections } from "../../ui/bidi";
 import { formatAge, formatDuration, formatTime, shortenId } from "../../ui/format";
 import { StatusMark } from "../../ui/state";
 import { describeUsage } from "./run-usage";
@@ -94,10 +96,10 @@ function RunRow({ run, isSelected, onToggle }: RowProps) {
         <Link to="/runs/$run" params={{ run: run.run_id }}>
           {nameRun(run.name)}
         </Link>
-        {run.input && <small className="narrow-only soft">{run.input}</small>}
+        {run.input && <small className="narrow-only soft">{showDirections(run.input)}</small>}
       </td>
       <td className="runs-input wide-only soft" title={run.input ?? undefined}>
-        {run.input}
+        {run.input && showDirections(run.input)}
       </td>
       <td className="number" title={formatTime(run.created_at)}>
         {formatAge(run.created_at)}
