@@ -78,7 +78,7 @@ impl Store {
         self.read_long_with(|db| {
             let living = self.worker.living_workers(db)?;
             let mut found = Vec::new();
-            for worker in db.query_rows("select distinct worker from run where worker is not null", &[], read_worker)? {
+            for worker in db.query_rows(WORKERS_SQL, &[], read_worker)? {
                 let is_own = worker == self.worker.name();
                 if is_own || !self.worker.is_alive(&worker, &living) {
                     let outermost = if is_own { "true" } else { IS_OUTERMOST_SQL };
@@ -90,8 +90,7 @@ impl Store {
                     found.extend(runs.into_iter().flatten().filter(|run| !is_own || !self.worker.is_driving(run.id)));
                 }
             }
-            let due = "worker is null and (status in ('queued', 'running') or pending_commands > 0)";
-            let sql = select_in_turn(&format!("{due} and {IS_OUTERMOST_SQL}"), "$4");
+            let sql = select_in_turn(&format!("{IS_DUE_SQL} and {IS_OUTERMOST_SQL}"), "$4");
             let params = params![self.worker.name(), project, config, limit];
             found.extend(db.query_rows(&sql, params, parse_abandoned)?.into_iter().flatten());
             found.truncate(limit as usize);
@@ -199,6 +198,14 @@ fn select_in_turn(condition: &str, limit: &str) -> String {
 /// numbers parameters in the order in which they first occur.
 pub(crate) const IN_SCOPE_SQL: &str = "(project is null or project in ('', $2) or $2 = '') \
                             and (config is null or config = coalesce($3, config))";
+
+/// Whether a run needs a worker and has none. The index `run_due` has the same condition.
+const IS_DUE_SQL: &str = "worker is null and (status in ('queued', 'running') or pending_commands > 0)";
+
+/// The workers of runs. Each is found with the index, because `distinct` would read every run that has a worker.
+const WORKERS_SQL: &str = "with recursive found (worker) as (select min(worker) from run where worker is not null \
+     union all select (select min(worker) from run where run.worker > found.worker) from found where worker is not null) \
+     select worker from found where worker is not null";
 
 fn read_worker(row: &DbRow<'_>) -> Result<String, StoreError> {
     row.get(0)

@@ -82,9 +82,11 @@ impl Store {
             return Ok(runs.list_expired_questions(now, limit));
         }
         let RecoveryScope { project, config } = &self.recovery;
+        // The value of a subquery: databases join in whatever order, and could begin with all runs.
         let sql = format!(
-            "select question_expiry.run, expires_at from question_expiry join run on run.id = question_expiry.run \
-             where expires_at between 0 and $1 and {IN_SCOPE_SQL} and status <> 'quarantined' order by expires_at limit $4"
+            "select run, expires_at from question_expiry where expires_at between 0 and $1 and (select 1 from run \
+             where run.id = question_expiry.run and {IN_SCOPE_SQL} and status <> 'quarantined') = 1 \
+             order by expires_at limit $4"
         );
         let read = |row: &DbRow<'_>| {
             let run = RunId::parse(&row.get::<String>(0)?);

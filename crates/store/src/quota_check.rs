@@ -41,7 +41,7 @@ impl QuotaChecker {
     /// The runs of a user that queue or run, and the ended ones that are about to be retried. A run whose process has died does
     /// not count until another process claims it, because waiting would not help.
     fn count_concurrent_runs(&self, db: &DbConnection, user: &str) -> Result<u64, StoreError> {
-        // The indexes run_active and run_unclaimed have the same conditions.
+        // The indexes run_active and run_due have the same conditions.
         let sql = "select worker, count(*) from run where user_id = $1 and status in ('queued', 'running') \
                    and parent is null and (status = 'queued' or worker is not null) group by worker \
                    union all select null, count(*) from run where user_id = $1 and worker is null \

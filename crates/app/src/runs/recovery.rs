@@ -48,6 +48,10 @@ const MAX_NAMED_RUNS: u32 = 5;
 /// Maximum number of questions whose time this process keeps after the clock was set back.
 const MAX_HELD_QUESTIONS: u32 = 100_000;
 
+/// How long a new run that was handed to another engine is left to it. Until that engine has a worker claim it, the run looks
+/// like an abandoned one.
+const HANDOVER_TIME: Duration = Duration::from_secs(2);
+
 /// Pause between two searches while more runs are to be reclaimed.
 const SHORT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -159,7 +163,7 @@ impl RecoveryTask {
         let store = self.runs.stored.store.clone();
         let limit = self.search_limit();
         for orphan in tokio::task::spawn_blocking(move || store.abandoned_runs(limit)).await?? {
-            if self.is_postponed(orphan.id) {
+            if self.is_postponed(orphan.id) || self.is_being_handed_over(&orphan) {
                 continue;
             }
             if orphan.is_only_held() {
@@ -241,6 +245,15 @@ impl RecoveryTask {
     /// Whether a run could not be resumed, and is to be tried again later.
     fn is_postponed(&self, run: RunId) -> bool {
         self.failed_runs.get(&run).is_some_and(|failed| Instant::now() < failed.retry_at)
+    }
+
+    /// Whether another engine drives the runs, and has probably been asked to drive this one.
+    fn is_being_handed_over(&self, orphan: &AbandonedRun) -> bool {
+        let age = SystemClock.now_ms().saturating_sub(orphan.id.at_ms());
+        self.runs.stored.config.engine.restate.is_some()
+            && !orphan.has_commands
+            && orphan.deaths == 0
+            && Duration::from_millis(age) < HANDOVER_TIME
     }
 
     /// Forgets the reclaimed runs that have made progress since, or had time enough.

@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use crate::migrate_checksums::migrate_checksums;
 
 /// Scripts that migrate the schema from each version to the next.
-const MIGRATION_SCRIPTS: [&str; 15] = [
+const MIGRATION_SCRIPTS: [&str; 16] = [
     include_str!("schema.sql"),
     include_str!("schema-2.sql"),
     include_str!("schema-3.sql"),
@@ -21,6 +21,7 @@ const MIGRATION_SCRIPTS: [&str; 15] = [
     include_str!("schema-13.sql"),
     include_str!("schema-14.sql"),
     include_str!("schema-15.sql"),
+    include_str!("schema-16.sql"),
 ];
 
 /// Version since which rows have checksums.

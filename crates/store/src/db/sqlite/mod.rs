@@ -29,7 +29,7 @@ pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const SCHEMA_VERSION: i64 = MIGRATION_SCRIPTS.len() as i64;
 
 /// Scripts that migrate the schema from each version to the next.
-const MIGRATION_SCRIPTS: [&str; 20] = [
+const MIGRATION_SCRIPTS: [&str; 21] = [
     include_str!("../../schema.sql"),
     include_str!("../../schema-2.sql"),
     include_str!("../../schema-3.sql"),
@@ -50,6 +50,7 @@ const MIGRATION_SCRIPTS: [&str; 20] = [
     include_str!("../../schema-18.sql"),
     include_str!("../../schema-19.sql"),
     include_str!("../../schema-20.sql"),
+    include_str!("../../schema-21.sql"),
 ];
 
 /// Version since which rows have checksums.
