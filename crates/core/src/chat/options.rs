@@ -29,7 +29,7 @@ impl GenerateOptions {
             return Err(wrong.join("; "));
         }
         let mut whole = serde_json::to_value(self).unwrap_or_default();
-        let completed = serde_json::to_value(complete_options(given)).unwrap_or_default();
+        let completed = serde_json::to_value(Value::from(complete_options(given))).unwrap_or_default();
         if let (Some(whole), serde_json::Value::Object(completed)) = (whole.as_object_mut(), completed) {
             whole.extend(completed);
         }
