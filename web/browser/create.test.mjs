@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { AxeBuilder } from "@axe-core/playwright";
-import { openBrowser, openPage, startStudio } from "./studio.mjs";
+import { openBrowser, openPage, startStudio, waitForCount } from "./studio.mjs";
 
 let studio;
 let browser;
@@ -16,6 +16,21 @@ after(async () => {
   await browser?.close();
   await studio?.close();
 });
+
+/** The dry run is moved through like any other run: its outputs follow the position. */
+async function moveThroughDryRun(dryRun) {
+  const outputs = dryRun.locator(".create-node");
+  await waitForCount(outputs, 2);
+  await outputs.filter({ hasText: "notify_push" }).getByText("from an example").waitFor();
+  await dryRun.getByRole("button", { name: "First event" }).click();
+  await dryRun.getByText("No output at this position.").waitFor();
+  assert.equal(await outputs.count(), 0);
+  await dryRun.getByRole("slider").focus();
+  await dryRun.page().keyboard.press("End");
+  await waitForCount(outputs, 2);
+  await dryRun.getByRole("treeitem", { name: /notify_push/ }).click();
+  await waitForCount(outputs, 1);
+}
 
 test("a goal becomes a pipeline that runs", async () => {
   const opened = await openPage(browser, studio.address);
@@ -37,7 +52,7 @@ test("a goal becomes a pipeline that runs", async () => {
   );
   // The address shows the same after a reload.
   await page.reload();
-  await page.getByRole("region", { name: "Dry run" }).getByText("notify_push").waitFor();
+  await moveThroughDryRun(page.getByRole("region", { name: "Dry run" }));
   await page.getByRole("button", { name: "Run it" }).click();
   await page.getByRole("tree").waitFor();
   await page.getByText("Succeeded").first().waitFor();

@@ -11,6 +11,8 @@ use flowloom_author::{DryRun, DryRunner, TrialOutcome};
 use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::render;
+use flowloom_core::state::RunState;
+use flowloom_core::status::Status;
 use flowloom_core::value::{Map, Value};
 use flowloom_runtime::effects::NoCodeRunner;
 use support::{new_dry_runner, value_of};
@@ -96,6 +98,18 @@ fn blocks_run_and_what_would_reach_the_user_is_reported_and_kept_nowhere() {
         &given,
     );
     assert_eq!(node_output(&fresh.nodes[0]), r#"{"value":null}"#);
+}
+
+#[test]
+fn the_events_of_a_dry_run_can_be_replayed() {
+    let dry_run = run_dry(&chain_pipeline(&[python_block("shout", SHOUT_SOURCE)]), &mocked_inputs());
+    assert!(dry_run.to_value().get("events").is_none(), "a report for people and models is short");
+    let text = serde_json::to_string(&dry_run).expect("JSON");
+    let DryRun { events, nodes, .. } = serde_json::from_str(&text).expect("a dry run");
+    assert_eq!(events.iter().map(|event| event.seq).collect::<Vec<_>>(), Vec::from_iter(1..=events.len() as u64));
+    let state = RunState::from_records(&events).expect("a run");
+    let node = state.steps().iter().find(|step| step.path.to_string() == "/nodes~1/n1").expect("a step");
+    assert_eq!((state.status, &node.output), (Status::Succeeded, &nodes[0].output));
 }
 
 #[test]

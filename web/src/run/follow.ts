@@ -14,6 +14,9 @@ const PAUSES_MS: Partial<Record<Connection, number>> = { live: 2000, lost: 1000,
 /** What a refusal of the server means, by its status. */
 const REFUSALS: { [status: number]: Connection } = { 404: "missing", 401: "refused" };
 
+/** A run whose events are here. */
+export type KnownRun = Pick<RunFollower, "run" | "history" | "openedAt" | "connection" | "refresh">;
+
 export class RunFollower {
   readonly history = new RunHistory();
   /** Of steps that began later, every piece of their answers was seen when it arrived. */

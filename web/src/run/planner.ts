@@ -162,6 +162,9 @@ function findBlock(planner: Planner, id: string): PlannedBlock | undefined {
   return id === "" ? undefined : planner.blocks.find((block) => block.id === id);
 }
 
+/** The path of the nodes of a pipeline. */
+export const PIPELINE_NODES = "/nodes~1";
+
 const PHASES: Record<BlockState, Phase> = {
   wanted: "reset",
   found: "finished",
@@ -192,7 +195,8 @@ export function drawPlanner(planner: Planner): { graph: Graph; states: Map<numbe
     const phase = isWired ? "finished" : PHASES[block?.state ?? "wanted"];
     states.set(at, { phase, count: 1, startedAt: block?.at ?? 0, endedAt: block?.at ?? 0, warnings: 0 });
   });
-  const nodes = parts.map(({ id, title }) => ({ path: `/${id}`, title, kind: "call" }));
+  // The steps of a pipeline have these paths, so that the graph of a dry run is found by them, too.
+  const nodes = parts.map(({ id, title }) => ({ path: `${PIPELINE_NODES}/${id}`, title, kind: "call" }));
   return { graph: { nodes, edges }, states };
 }
 

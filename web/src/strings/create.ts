@@ -47,6 +47,7 @@ export const create = {
   outputOf: (node: string) => `Output of ${node}`,
   rehearsal: "Dry run",
   rehearsalHelp: "Nothing was sent: the network and notifications are replaced by examples.",
+  noOutputYet: "No output at this position.",
   mocked: "from an example",
   generated: "made up from its schema",
   notification: "Would notify",

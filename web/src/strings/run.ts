@@ -66,6 +66,7 @@ export const run = {
   scrubber: "Position in the run",
   play: "Play",
   pause: "Pause",
+  response: "Response",
   first: "First event",
   back: "Previous event",
   forward: "Next event",

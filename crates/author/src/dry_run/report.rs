@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use flowloom_core::chat::Usage;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::{Event, MemoryWrite};
+use flowloom_core::event::{Event, MemoryWrite, Record};
 use flowloom_core::path::Path;
 use flowloom_core::plan::{Dag, Plan};
 use flowloom_core::render;
@@ -53,6 +53,9 @@ pub struct DryRun {
     pub memory: Vec<MemoryWrite>,
     /// Tokens and cost of real model calls.
     pub usage: Usage,
+    /// Everything that happened, in order. These events belong to no stored run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<Record>,
 }
 
 /// The result of a node.
@@ -130,9 +133,10 @@ impl DryRun {
         }
     }
 
-    /// The report as a value.
+    /// The report as a value, without the events.
     pub fn to_value(&self) -> Value {
-        let text = serde_json::to_string(self).unwrap_or_default();
+        let report = DryRun { events: Vec::new(), ..self.clone() };
+        let text = serde_json::to_string(&report).unwrap_or_default();
         flowloom_core::json::parse_value(&text).unwrap_or_default()
     }
 }
@@ -167,7 +171,13 @@ pub(super) fn build_report(
         return Err(error.clone());
     }
     let in_order = node_paths(plan).into_iter().filter_map(|(_, path)| notes.get(&path)?.notification.clone());
-    Ok(DryRun { notifications: in_order.collect(), memory: memory_writes(outcome), usage: state.usage, nodes })
+    Ok(DryRun {
+        notifications: in_order.collect(),
+        memory: memory_writes(outcome),
+        usage: state.usage,
+        events: outcome.records.iter().map(|record| Record::clone(record)).collect(),
+        nodes,
+    })
 }
 
 /// The nodes by index in the plan and path, in log order.

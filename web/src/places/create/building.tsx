@@ -4,22 +4,22 @@ import { Link, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useMemo, useState } from "react";
 import { attemptHeader } from "../../api/attempt";
 import { api, read } from "../../api/client";
-import type { Json } from "../../api/json";
 import type { RunState } from "../../run/fold";
 import { inferFollowed } from "../../run/followed";
-import { drawPlanner, foldPlanner, type Planner, type Rehearsed } from "../../run/planner";
+import { drawPlanner, foldPlanner, type Planner } from "../../run/planner";
 import { isFinal } from "../../run/record";
+import { findDryRunEvents } from "../../run/recorded";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { formatCost, formatDuration, formatNumber } from "../../ui/format";
 import { Icon, type IconName } from "../../ui/icon";
 import { ErrorBox, Problem } from "../../ui/problem";
-import { ValueView } from "../../ui/value";
 import { useFollower, useNow } from "../run/use-run";
 import { BlockCard } from "./block-card";
 import { startPlanner } from "./start";
 
 const FlowGraph = lazy(() => import("../../ui/flow-graph").then((found) => ({ default: found.FlowGraph })));
+const DryRun = lazy(() => import("./dry-run"));
 
 export function Building({ run }: { run: string }) {
   const follower = useFollower(run);
@@ -30,6 +30,10 @@ export function Building({ run }: { run: string }) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: the records only grow, so they depend on their number.
   const planner = useMemo(() => foldPlanner(follower?.history.records ?? []), [follower, length]);
   const { graph, states } = useMemo(() => drawPlanner(planner), [planner]);
+  const isWired = planner.nodes.length > 0;
+  // Only the last attempt to connect the blocks has passed.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a run that is wired has had its last dry run.
+  const events = useMemo(() => isWired && state && findDryRunEvents(state), [follower, isWired]);
   const followed = useMemo(() => inferFollowed(graph, states, isOver), [graph, states, isOver]);
   if (follower?.connection === "missing") return <Problem>{t.run.missing}</Problem>;
   if (!follower || !state) return <p className="soft">{t.loading}</p>;
@@ -55,20 +59,23 @@ export function Building({ run }: { run: string }) {
         </section>
         <section className="create-plan" aria-label={t.create.plan}>
           <h2>{t.create.plan}</h2>
-          <div className="create-graph panel">
-            <Suspense fallback={<p className="soft">{t.loading}</p>}>
-              {graph.nodes.length > 0 && (
-                <FlowGraph
-                  graph={graph}
-                  states={states}
-                  followed={followed}
-                  onSelect={() => undefined}
-                  time={time}
-                />
-              )}
-            </Suspense>
-          </div>
-          {planner.rehearsed.length > 0 && <Rehearsal planner={planner} />}
+          <Suspense fallback={<p className="soft">{t.loading}</p>}>
+            {isWired && events ? (
+              <DryRun planner={planner} graph={graph} events={events} />
+            ) : (
+              <div className="create-graph panel">
+                {graph.nodes.length > 0 && (
+                  <FlowGraph
+                    graph={graph}
+                    states={states}
+                    followed={followed}
+                    onSelect={() => undefined}
+                    time={time}
+                  />
+                )}
+              </div>
+            )}
+          </Suspense>
         </section>
       </div>
     </>
@@ -190,31 +197,4 @@ function Result({ planner, state }: ResultProps) {
       {error && <ErrorBox error={error} />}
     </section>
   );
-}
-
-/** What every node returned when the pipeline was rehearsed. */
-function Rehearsal({ planner }: { planner: Planner }) {
-  return (
-    <section className="create-rehearsal" aria-label={t.create.rehearsal}>
-      <h2>{t.create.rehearsal}</h2>
-      <p className="soft">{t.create.rehearsalHelp}</p>
-      {planner.rehearsed.map((node) => (
-        <div key={node.id} className="panel create-node">
-          <h3>
-            {node.id} <span className="soft">{node.block}</span>
-            {node.mocked && <span className="badge">{describeMock(node)}</span>}
-          </h3>
-          {node.output !== undefined && <ValueView value={node.output} label={t.create.outputOf(node.id)} />}
-        </div>
-      ))}
-      {planner.notifications.map((notification, at) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: notifications have no identity but their position.
-        <ValueView key={at} value={notification as Json} label={t.create.notification} />
-      ))}
-    </section>
-  );
-}
-
-function describeMock(node: Rehearsed): string {
-  return node.mocked === "example" ? t.create.mocked : t.create.generated;
 }

@@ -8,7 +8,6 @@ import { nameRun } from "../../run/name";
 import { isFinal } from "../../run/record";
 import { listRows, withAttempts } from "../../run/rows";
 import { t } from "../../strings";
-import { isTyping, useKeys } from "../../ui/keyboard";
 import { Tabs } from "../../ui/tabs";
 import { useTitle } from "../../ui/title";
 import { NothingHere } from "../not-found";
@@ -17,6 +16,7 @@ import { RunHeader } from "./run-header";
 import { Scrubber } from "./scrubber";
 import { useNames } from "./use-names";
 import { type RunView, timeOf, useNow, useRunView } from "./use-run";
+import { useSelectionKeys } from "./use-selection-keys";
 import { Waterfall } from "./waterfall";
 import "./run.css";
 
@@ -72,15 +72,7 @@ function ShownRun({ view }: { view: RunView }) {
   const names = useNames(follower.run);
   const rows = listRows(view.rows, state.steps.length, folds, names);
   const shown = withAttempts(rows, state.steps, folds);
-  useKeys((event) => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (isTyping(event) || step === undefined || event.ctrlKey || event.metaKey) return;
-    if (event.target instanceof Element && event.target.closest(".details, .react-flow")) return;
-    event.preventDefault();
-    const place = rows.findIndex(({ row }) => row.path === selected);
-    const next = rows[place < 0 ? 0 : Math.max(0, Math.min(rows.length - 1, place + step))];
-    if (next) select(next.row.path);
-  });
+  useSelectionKeys(rows, selected, select);
   const fold = (path: string, isOpen: boolean) => setFolds(new Map(folds).set(path, isOpen));
   const graph = (
     <GraphView run={follower.run} state={state} selected={selected} onSelect={open} time={time} />

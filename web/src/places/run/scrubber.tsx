@@ -1,5 +1,5 @@
 // The scrubber: moves through all events of a run, plays them, and jumps to failures.
-import { type PointerEvent, useEffect, useRef, useState } from "react";
+import { type PointerEvent, type RefObject, useEffect, useRef, useState } from "react";
 import type { RunHistory } from "../../run/history";
 import { isFinal } from "../../run/record";
 import { t } from "../../strings";
@@ -14,8 +14,14 @@ const SPEEDS = [1, 2, 5, 10, 100] as const;
 const MAX_GAP_MS = 1000;
 const MAX_MARKS = 200;
 
-export function Scrubber({ view }: { view: RunView }) {
-  const { follower, state, seek } = view;
+type ScrubberProps = {
+  view: RunView;
+  /** The part of the page in which keys move the scrubber, if it is not the whole page. */
+  within?: RefObject<HTMLElement | null>;
+};
+
+export function Scrubber({ view, within }: ScrubberProps) {
+  const { follower, state, seek, seekBy } = view;
   const { history } = follower;
   const last = history.length;
   const seq = state.seq;
@@ -23,38 +29,28 @@ export function Scrubber({ view }: { view: RunView }) {
   const player = usePlayer(history, seq, speed, seek);
   const move = (wanted: number) => {
     player.pause();
-    // The end of a run that goes on moves: it is followed, and not the event that was the last one.
-    seek(wanted >= last ? undefined : Math.max(1, wanted));
+    seek(wanted);
+  };
+  const moveBy = (events: number) => {
+    player.pause();
+    seekBy(events);
   };
   const jump = () => {
     const failure = history.nextFailure(seq);
     if (failure !== undefined) move(failure);
   };
-  const moveByKey = (event: { key: string; shiftKey: boolean }) => {
-    const wanted = positionAfterKey(event, seq, last);
-    if (wanted !== undefined) move(wanted);
-    else if (event.key === " ") player.toggle();
-    else if (event.key === "e") jump();
-    else return false;
-    return true;
-  };
-  useKeys((event) => {
-    if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return;
-    const isOnControl = event.target instanceof Element && event.target.closest("button, a, [role=tab]");
-    if (isOnControl && event.key === " ") return;
-    if (moveByKey(event)) event.preventDefault();
-  });
+  useScrubberKeys({ last, move, moveBy, jump, toggle: player.toggle }, within);
   return (
     <footer className="scrubber">
       <div className="scrubber-buttons">
         <IconButton icon="first" label={t.run.first} onClick={() => move(1)} />
-        <IconButton icon="left" label={t.run.back} onClick={() => move(seq - 1)} />
+        <IconButton icon="left" label={t.run.back} onClick={() => moveBy(-1)} />
         <IconButton
           icon={player.isPlaying ? "pause" : "play"}
           label={player.isPlaying ? t.run.pause : t.run.play}
           onClick={player.toggle}
         />
-        <IconButton icon="right" label={t.run.forward} onClick={() => move(seq + 1)} />
+        <IconButton icon="right" label={t.run.forward} onClick={() => moveBy(1)} />
         <IconButton icon="last" label={t.run.last} onClick={() => move(last)} />
         <IconButton
           icon="warn"
@@ -84,6 +80,35 @@ export function Scrubber({ view }: { view: RunView }) {
   );
 }
 
+type Movements = {
+  last: number;
+  move: (wanted: number) => void;
+  moveBy: (events: number) => void;
+  jump: () => void;
+  toggle: () => void;
+};
+
+/** The keys of the scrubber: in the whole page, or within a part of it. */
+function useScrubberKeys({ last, move, moveBy, jump, toggle }: Movements, within: ScrubberProps["within"]) {
+  const moveByKey = (event: { key: string; shiftKey: boolean }) => {
+    const events = movementOfKey(event, last);
+    if (events !== undefined) moveBy(events);
+    else if (event.key === "Home") move(1);
+    else if (event.key === "End") move(last);
+    else if (event.key === " ") toggle();
+    else if (event.key === "e") jump();
+    else return false;
+    return true;
+  };
+  useKeys((event) => {
+    if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (within && !(event.target instanceof Node && within.current?.contains(event.target))) return;
+    const isOnControl = event.target instanceof Element && event.target.closest("button, a, [role=tab]");
+    if (isOnControl && event.key === " ") return;
+    if (moveByKey(event)) event.preventDefault();
+  });
+}
+
 /** Whether the viewer is at the newest event, and the way there. */
 function PositionMark({ view: { newest, at, seek } }: { view: RunView }) {
   const isEnded = isFinal(newest.status);
@@ -95,25 +120,19 @@ function PositionMark({ view: { newest, at, seek } }: { view: RunView }) {
   );
 }
 
-function positionAfterKey(
-  event: { key: string; shiftKey: boolean },
-  seq: number,
-  last: number,
-): number | undefined {
+/** How many events a key moves by. */
+function movementOfKey(event: { key: string; shiftKey: boolean }, last: number): number | undefined {
   const step = event.shiftKey ? 10 : 1;
+  const page = Math.ceil(last / 10);
   switch (event.key) {
     case "ArrowLeft":
-      return seq - step;
+      return -step;
     case "ArrowRight":
-      return seq + step;
+      return step;
     case "PageUp":
-      return seq - Math.ceil(last / 10);
+      return -page;
     case "PageDown":
-      return seq + Math.ceil(last / 10);
-    case "Home":
-      return 1;
-    case "End":
-      return last;
+      return page;
     default:
       return undefined;
   }

@@ -1,4 +1,4 @@
-// What a step sent. The record holds hashes of requests; the server builds them again from it.
+// What a step sent, and what came back. The record holds hashes of requests; the server builds them again from it.
 import { useQuery } from "@tanstack/react-query";
 import { formatJson, type Json } from "../../api/json";
 import { type StepRequest, stepQuery } from "../../api/queries";
@@ -20,8 +20,25 @@ export function StepRequests({ run, step }: { run: string; step: StepState }) {
       {requests.length > 1 && <h3>{t.run.attempt(attempt)}</h3>}
       <Prompt messages={request.messages} />
       <ValueView value={withoutMessages(request)} label={t.run.tabs.request} copied={request} />
+      <Response step={step} attempt={attempt} />
     </section>
   ));
+}
+
+/** What came back for a request, as it was recorded. */
+function Response({ step, attempt }: { step: StepState; attempt: number }) {
+  const value = responseTo(step, attempt);
+  return value && <ValueView value={value} label={t.run.response} />;
+}
+
+/** The response to the request of an attempt; undefined while there is none. */
+export function responseTo(step: StepState, attempt: number): Json | undefined {
+  const one = step.tries.find(({ number }) => number === attempt);
+  if (one?.error) return { error: one.error, ...one.response };
+  // The output of a step is that of its last attempt.
+  if (!one || one !== step.tries.at(-1) || step.phase !== "finished") return undefined;
+  const { output = null, usage } = step;
+  return { output, ...(usage && { usage: usage as Json }), ...one.response };
 }
 
 /** The conversation that a model was sent. */

@@ -1,12 +1,12 @@
 // A run as the page shows it: followed live, at a position that the viewer can move.
-import { useCallback, useEffect, useMemo, useState, useSyncExternalStore } from "react";
+import { useEffect, useMemo, useState, useSyncExternalStore } from "react";
 import type { RunState } from "../../run/fold";
-import { RunFollower } from "../../run/follow";
+import { type KnownRun, RunFollower } from "../../run/follow";
 import { isFinal } from "../../run/record";
 import { buildRows, type Row } from "../../run/rows";
 
 export type RunView = {
-  follower: RunFollower;
+  follower: KnownRun;
   /** The state at the position. */
   state: RunState;
   /** The state after the last event: what the run is, wherever the viewer looks. */
@@ -16,6 +16,8 @@ export type RunView = {
   /** The event that is shown; `undefined` follows the run. */
   at: number | undefined;
   seek: (at: number | undefined) => void;
+  /** Moves by a number of events. Several movements before the next rendering add up. */
+  seekBy: (events: number) => void;
 };
 
 const nothing = () => () => undefined;
@@ -39,24 +41,30 @@ export function useRunView(
   start: number | undefined,
 ): { follower: RunFollower | undefined; view: RunView | undefined } {
   const follower = useFollower(run);
+  return { follower, view: useView(follower, start) };
+}
+
+/** The view of a run, which is undefined until the first event has arrived. */
+export function useView(follower: KnownRun | undefined, start: number | undefined): RunView | undefined {
   const [at, setAt] = useState(start);
   const last = follower?.history.length ?? 0;
-  const seek = useCallback(
-    (wanted: number | undefined) => {
-      const end = follower?.history.length ?? 0;
-      setAt(wanted === undefined || wanted >= end ? undefined : Math.max(1, wanted));
-    },
-    [follower],
-  );
+  const { seek, seekBy } = useMemo(() => {
+    const end = () => follower?.history.length ?? 0;
+    // The end of a run that goes on moves: it is followed, and not the event that was the last one.
+    const within = (wanted: number) => (wanted >= end() ? undefined : Math.max(1, wanted));
+    return {
+      seek: (wanted: number | undefined) => setAt(wanted === undefined ? undefined : within(wanted)),
+      seekBy: (events: number) => setAt((shown) => within(Math.min(shown ?? end(), end()) + events)),
+    };
+  }, [follower]);
   const shown = at === undefined ? last : Math.min(at, last);
   const state = useMemo(() => follower?.history.shownAt(shown), [follower, shown]);
   const newest = useMemo(() => follower?.history.shownAt(last), [follower, last]);
   const count = newest?.steps.length ?? 0;
   // biome-ignore lint/correctness/useExhaustiveDependencies: the rows depend on the paths only, so on their number.
   const rows = useMemo(() => buildRows(newest?.steps ?? []), [follower, count]);
-  const view =
-    follower && state && newest && last > 0 ? { follower, state, newest, rows, at, seek } : undefined;
-  return { follower, view };
+  if (!follower || !state || !newest || last === 0) return undefined;
+  return { follower, state, newest, rows, at, seek, seekBy };
 }
 
 /** The present time, which advances while `isMoving`. */

@@ -1,6 +1,6 @@
 // The bars of a row: one for each attempt, with the pauses between them and the moment of the first token.
 import type { StepState } from "../../run/fold";
-import type { RunFollower } from "../../run/follow";
+import type { KnownRun } from "../../run/follow";
 import { shownPhase } from "../../run/rows";
 import { t } from "../../strings";
 import { formatDuration } from "../../ui/format";
@@ -13,7 +13,7 @@ const MIN_BAR_PERCENT = 0.4;
 type Attempt = StepState["tries"][number];
 
 type AttemptProps = {
-  follower: RunFollower;
+  follower: KnownRun;
   step: StepState;
   /** The attempts that are drawn: their positions. */
   attempts: readonly number[];
@@ -46,7 +46,7 @@ export function AttemptBars({ follower, step, attempts, span, end }: AttemptProp
 }
 
 type TokenProps = {
-  follower: RunFollower;
+  follower: KnownRun;
   step: StepState;
   attempt: Attempt;
   stop: number;
@@ -80,7 +80,7 @@ function FirstToken(props: TokenProps) {
   return <span className="first-token" title={title} style={{ left: `${place}%` }} />;
 }
 
-type TakeoverProps = { follower: RunFollower; start: number; stop: number; span: TimeSpan };
+type TakeoverProps = { follower: KnownRun; start: number; stop: number; span: TimeSpan };
 
 /** Where another process continued an attempt: the time before and after is not one request. */
 function Takeovers({ follower, start, stop, span }: TakeoverProps) {

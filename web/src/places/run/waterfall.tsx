@@ -2,7 +2,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, useEffect, useMemo, useRef, useState } from "react";
 import type { RunState, StepState } from "../../run/fold";
-import type { RunFollower } from "../../run/follow";
+import type { KnownRun } from "../../run/follow";
 import { isFinal } from "../../run/record";
 import {
   durationOf,
@@ -188,7 +188,7 @@ function rowId(index: number): string {
 }
 
 type RowProps = {
-  follower: RunFollower;
+  follower: KnownRun;
   id: string;
   top: number;
   line: VisibleRow;

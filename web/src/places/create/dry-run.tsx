@@ -1,0 +1,119 @@
+// The dry run of a pipeline: a run that is moved through like any other, and the outputs of its nodes at the position.
+import { lazy, Suspense, useMemo, useRef, useState } from "react";
+import type { Json } from "../../api/json";
+import type { RunState } from "../../run/fold";
+import { findFollowed } from "../../run/followed";
+import { type Graph, NodeFinder } from "../../run/graph";
+import { PIPELINE_NODES, type Planner, type Rehearsed } from "../../run/planner";
+import type { RunRecord } from "../../run/record";
+import { toKnownRun } from "../../run/recorded";
+import { listRows, withAttempts } from "../../run/rows";
+import { t } from "../../strings";
+import { ValueView } from "../../ui/value";
+import { Scrubber } from "../run/scrubber";
+import { type RunView, useView } from "../run/use-run";
+import { useSelectionKeys } from "../run/use-selection-keys";
+import { Waterfall } from "../run/waterfall";
+
+const FlowGraph = lazy(() => import("../../ui/flow-graph").then((found) => ({ default: found.FlowGraph })));
+
+type DryRunProps = { planner: Planner; graph: Graph; events: readonly RunRecord[] };
+
+export default function DryRun({ planner, graph, events }: DryRunProps) {
+  const run = useMemo(() => toKnownRun(events), [events]);
+  const view = useView(run, undefined);
+  return view && <ShownDryRun planner={planner} graph={graph} view={view} />;
+}
+
+function ShownDryRun({ planner, graph, view }: { planner: Planner; graph: Graph; view: RunView }) {
+  const { state } = view;
+  const part = useRef<HTMLDivElement>(null);
+  const [selected, setSelected] = useState<string>();
+  const [folds, setFolds] = useState<ReadonlyMap<string, boolean>>(new Map());
+  const finder = useMemo(() => new NodeFinder(graph), [graph]);
+  const states = useMemo(() => finder.statesOf(state), [finder, state]);
+  const followed = useMemo(() => findFollowed(graph, state, states), [graph, state, states]);
+  const names = useMemo(() => new Map(graph.nodes.map((node) => [node.path, nameOfNode(node)])), [graph]);
+  const rows = listRows(view.rows, state.steps.length, folds, names);
+  useSelectionKeys(rows, selected, setSelected, part);
+  return (
+    <div ref={part} className="create-dry-run">
+      <div className="create-graph panel">
+        <Suspense fallback={<p className="soft">{t.loading}</p>}>
+          <FlowGraph
+            graph={graph}
+            states={states}
+            followed={followed}
+            selected={selected === undefined ? undefined : finder.nodeOf(selected)}
+            onSelect={(node) => setSelected(node === undefined ? undefined : graph.nodes[node]?.path)}
+            time={state.at}
+          />
+        </Suspense>
+      </div>
+      <section className="create-rehearsal" aria-label={t.create.rehearsal}>
+        <h2>{t.create.rehearsal}</h2>
+        <p className="soft">{t.create.rehearsalHelp}</p>
+        <div className="panel create-steps">
+          <Waterfall
+            view={view}
+            shown={withAttempts(rows, state.steps, folds)}
+            selected={selected}
+            onSelect={setSelected}
+            onFold={(path, isOpen) => setFolds(new Map(folds).set(path, isOpen))}
+            time={state.at}
+          />
+          <Scrubber view={view} within={part} />
+        </div>
+        <Outputs planner={planner} state={state} selected={selected} />
+      </section>
+    </div>
+  );
+}
+
+function nameOfNode({ path, title }: Graph["nodes"][number]): string {
+  return `${path.slice(PIPELINE_NODES.length + 1)} · ${title}`;
+}
+
+type OutputsProps = { planner: Planner; state: RunState; selected: string | undefined };
+
+/** What each node has returned at the position, or the selected one, and what the user would have been told in the end. */
+function Outputs({ planner, state, selected }: OutputsProps) {
+  const isFinished = (path: string) =>
+    state.steps.some((step) => step.path === path && step.phase === "finished");
+  const nodes = planner.rehearsed
+    .map((node) => ({ ...node, path: `${PIPELINE_NODES}/${node.id}` }))
+    .filter(({ path }) => (selected === undefined || selected === path) && isFinished(path));
+  const isOver = state.status === "succeeded" && selected === undefined;
+  return (
+    <>
+      {nodes.map((node) => (
+        <NodeOutput key={node.id} node={node} />
+      ))}
+      {nodes.length === 0 && <p className="soft">{t.create.noOutputYet}</p>}
+      {isOver && <Notifications planner={planner} />}
+    </>
+  );
+}
+
+function NodeOutput({ node }: { node: Rehearsed }) {
+  return (
+    <div className="panel create-node">
+      <h3>
+        {node.id} <span className="soft">{node.block}</span>
+        {node.mocked && <span className="badge">{describeMock(node)}</span>}
+      </h3>
+      {node.output !== undefined && <ValueView value={node.output} label={t.create.outputOf(node.id)} />}
+    </div>
+  );
+}
+
+function Notifications({ planner }: { planner: Planner }) {
+  return planner.notifications.map((notification, at) => (
+    // biome-ignore lint/suspicious/noArrayIndexKey: notifications have no identity but their position.
+    <ValueView key={at} value={notification as Json} label={t.create.notification} />
+  ));
+}
+
+function describeMock(node: Rehearsed): string {
+  return node.mocked === "example" ? t.create.mocked : t.create.generated;
+}

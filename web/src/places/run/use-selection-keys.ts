@@ -1,0 +1,23 @@
+// The arrow keys that select a row of the steps.
+import type { RefObject } from "react";
+import type { VisibleRow } from "../../run/rows";
+import { isTyping, useKeys } from "../../ui/keyboard";
+
+/** Selects the row above or below with the arrow keys: everywhere, or within a part of the page. */
+export function useSelectionKeys(
+  rows: readonly VisibleRow[],
+  selected: string | undefined,
+  onSelect: (path: string) => void,
+  within?: RefObject<HTMLElement | null>,
+): void {
+  useKeys((event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (isTyping(event) || step === undefined || event.ctrlKey || event.metaKey) return;
+    if (within && !(event.target instanceof Node && within.current?.contains(event.target))) return;
+    if (event.target instanceof Element && event.target.closest(".details, .react-flow")) return;
+    event.preventDefault();
+    const place = rows.findIndex(({ row }) => row.path === selected);
+    const next = rows[place < 0 ? 0 : Math.max(0, Math.min(rows.length - 1, place + step))];
+    if (next) onSelect(next.row.path);
+  });
+}
