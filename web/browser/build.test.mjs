@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { AxeBuilder } from "@axe-core/playwright";
-import { closePage, openBrowser, openPage, startStudio } from "./studio.mjs";
+import { closePage, findViolations, openBrowser, openPage, startStudio } from "./studio.mjs";
 
 let studio;
 let browser;
@@ -403,25 +403,19 @@ test("a workflow is exported, and started by a schedule and a webhook", async ()
   await closePage(opened);
 });
 
-for (const colorScheme of ["light", "dark"]) {
-  test(`axe finds nothing in the builder (${colorScheme})`, async () => {
-    const opened = await openPage(browser, studio.address, { colorScheme });
-    const { page } = opened;
-    for (const format of ["pipeline", "markdown", "flow"]) {
-      await create(page, format, `axe-${colorScheme}-${format}`);
-      for (const place of ["definition", "part"]) {
-        if (place === "part") await page.locator(".part").nth(1).click();
-        await page.waitForTimeout(400);
-        const { violations } = await new AxeBuilder({ page }).analyze();
-        const found = violations.map(
-          ({ id, nodes }) => `${format}: ${id}: ${nodes.map((node) => node.html).join(" ")}`,
-        );
-        assert.deepEqual(found, []);
-      }
+test("axe finds nothing in the builder in either theme", async () => {
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  for (const format of ["pipeline", "markdown", "flow"]) {
+    await create(page, format, `axe-${format}`);
+    for (const place of ["definition", "part"]) {
+      if (place === "part") await page.locator(".part").nth(1).click();
+      await page.waitForTimeout(400);
+      assert.deepEqual(await findViolations(page), [], `${format}, ${place}`);
     }
-    await closePage(opened);
-  });
-}
+  }
+  await closePage(opened);
+});
 
 test("the builder is no wider than a screen of 390 px", async () => {
   const opened = await openPage(browser, studio.address, { viewport: { width: 390, height: 844 } });

@@ -122,6 +122,15 @@ test("the list of steps follows the scrubber, and End follows the run", async ()
   assert.ok(await row.isVisible());
   await page.keyboard.press("End");
   await page.waitForURL((url) => !url.searchParams.has("at"));
+  await page.keyboard.press("Home");
+  await page.waitForURL((url) => url.searchParams.get("at") === "1");
+  // Keys that are pressed before the page has rendered again.
+  const last = Number(await track.getAttribute("aria-valuemax"));
+  await page.evaluate(() => {
+    const press = () => new KeyboardEvent("keydown", { key: "PageDown", bubbles: true });
+    for (let count = 0; count < 3; count += 1) document.body.dispatchEvent(press());
+  });
+  await page.waitForURL((url) => url.searchParams.get("at") === String(1 + 3 * Math.ceil(last / 10)));
   await closePage(opened);
 });
 

@@ -65,11 +65,11 @@ test("whoever leaves with unsaved changes is asked first", async () => {
   assert.match(await readSource(page), /two/);
   // The browser asks before the tab is closed or loaded again.
   const asked = new Promise((resolve) => page.once("dialog", resolve));
-  const reloading = page.reload().catch(() => undefined);
+  // Not `page.reload()`, which would wait for a page that never comes.
+  await page.evaluate(() => void setTimeout(() => window.location.reload()));
   const question = await asked;
   assert.equal(question.type(), "beforeunload");
   await question.dismiss();
-  await reloading;
   await page.evaluate(() => window.history.back());
   await dialog.getByRole("button", { name: "Leave without saving" }).click();
   await page.waitForURL((address) => !address.pathname.includes("/workflows/"));

@@ -6,6 +6,7 @@ import { createServer, request as httpRequest } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { AxeBuilder } from "@axe-core/playwright";
 import packedChromium from "@sparticuz/chromium";
 import { chromium } from "playwright-core";
 import { startModelServer } from "./model-server.mjs";
@@ -66,7 +67,11 @@ async function startServer(folder, serveArguments, environment) {
     env: { ...process.env, ...environment },
     stdio: ["ignore", "ignore", "pipe"],
   });
+  // A test that fails does not get to ending it.
+  const endProgram = () => program.kill("SIGKILL");
+  process.once("exit", endProgram);
   const ended = new Promise((resolve) => program.once("exit", resolve));
+  ended.then(() => process.off("exit", endProgram));
   const address = await new Promise((resolve, reject) => {
     let output = "";
     const timer = setTimeout(
@@ -160,11 +165,21 @@ async function sendBuiltFile(route) {
   const asset = /\/assets\/[^/]+\.(js|css)$/.exec(pathname);
   if (asset) {
     const contentType = asset[1] === "js" ? "text/javascript" : "text/css";
-    return route.fulfill({ path: join(PAGE_FOLDER, pathname), contentType });
+    return route.fulfill({ path: join(PAGE_FOLDER, asset[0]), contentType });
   }
   if (route.request().resourceType() !== "document") return route.continue();
   const response = await route.fetch();
   return route.fulfill({ response, path: join(PAGE_FOLDER, "index.html") });
+}
+
+/** What axe finds on a page, in both themes. The colours are all that the themes differ in. */
+export async function findViolations(page) {
+  await page.emulateMedia({ colorScheme: "light" });
+  const light = await new AxeBuilder({ page }).analyze();
+  await page.emulateMedia({ colorScheme: "dark" });
+  const dark = await new AxeBuilder({ page }).withRules("color-contrast").analyze();
+  const describe = ({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" ")}`;
+  return [...light.violations, ...dark.violations].map(describe);
 }
 
 /** Closes a page, which must have had no fault: no error in the console, no request to elsewhere. */

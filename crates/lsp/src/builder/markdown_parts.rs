@@ -124,12 +124,13 @@ impl Actions {
 fn find_text(text: &str, from: usize, to: usize) -> (Option<Span>, Span) {
     let (mut start, mut at, mut break_line) = (from, from, None);
     for line in text[from..to].split_inclusive('\n') {
-        if is_break(line.trim()) {
-            break_line = Some(Span { start: at, length: line.len() });
-        }
+        let (span, trimmed) = (Span { start: at, length: line.len() }, line.trim());
         at += line.len();
-        let line = line.trim();
-        if is_break(line) || line.starts_with('>') || line.starts_with("import ") {
+        let is_break = is_break(trimmed);
+        if is_break {
+            break_line = Some(span);
+        }
+        if is_break || trimmed.starts_with('>') || trimmed.starts_with("import ") {
             start = at;
         }
     }
