@@ -61,6 +61,7 @@ function ShownDryRun({ planner, graph, view }: { planner: Planner; graph: Graph;
             onSelect={setSelected}
             onFold={(path, isOpen) => setFolds(new Map(folds).set(path, isOpen))}
             time={state.at}
+            isFollowed={false}
           />
           <Scrubber view={view} within={part} />
         </div>

@@ -1,11 +1,11 @@
 // The run page: graph, steps over time, details of the selected step, and the position in the run.
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { lazy, Suspense, useCallback, useEffect, useState } from "react";
+import { lazy, Suspense, useCallback, useEffect, useRef, useState } from "react";
 import { runQuery } from "../../api/queries";
-import type { Connection, RunFollower } from "../../run/follow";
+import type { Connection, KnownRun, RunFollower } from "../../run/follow";
 import { nameRun } from "../../run/name";
-import { isFinal } from "../../run/record";
+import { isFinal, type RunStatus } from "../../run/record";
 import { listRows, withAttempts } from "../../run/rows";
 import { t } from "../../strings";
 import { Tabs } from "../../ui/tabs";
@@ -50,7 +50,9 @@ function ShownRun({ view }: { view: RunView }) {
   const navigate = useNavigate({ from: "/runs/$run" });
   const [chosenPane, setPane] = useState<Pane>();
   const [hasStep] = useState(search.step !== undefined);
-  const isAsked = useStatusAtOpening(follower.run) === "waiting";
+  const opened = useStatusAtOpening(follower.run);
+  const isAsked = opened === "waiting";
+  const isFollowed = useIsFollowed(follower, opened);
   const pane = chosenPane ?? (hasStep || isAsked ? "details" : "waterfall");
   const [folds, setFolds] = useState<ReadonlyMap<string, boolean>>(new Map());
   const present = useNow(!isFinal(newest.status));
@@ -93,6 +95,7 @@ function ShownRun({ view }: { view: RunView }) {
             onSelect={open}
             onFold={fold}
             time={time}
+            isFollowed={isFollowed}
           />
         </section>
         <section className="run-pane details" aria-label={t.run.details}>
@@ -137,11 +140,21 @@ function useAddress(at: number | undefined) {
   }, [at, isAddressRight, navigate]);
 }
 
+/**
+ * Whether the list of steps follows the run. While the events of a run that has ended arrive, it seems to go on, and its list
+ * would end up at the bottom.
+ */
+function useIsFollowed({ connection }: KnownRun, opened: RunStatus | undefined): boolean {
+  const hasEnded = useRef(false);
+  hasEnded.current ||= connection === "ended";
+  return hasEnded.current || (opened !== undefined && !isFinal(opened));
+}
+
 /** The status that the run had when this page was opened, as soon as the server has sent it. */
-function useStatusAtOpening(run: string): string | undefined {
+function useStatusAtOpening(run: string): RunStatus | undefined {
   const { data, isFetchedAfterMount } = useQuery(runQuery(run));
-  const [status, setStatus] = useState<string>();
-  if (status === undefined && data && isFetchedAfterMount) setStatus(data.status);
+  const [status, setStatus] = useState<RunStatus>();
+  if (status === undefined && data && isFetchedAfterMount) setStatus(data.status as RunStatus);
   return status;
 }
 

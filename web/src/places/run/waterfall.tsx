@@ -37,9 +37,12 @@ type WaterfallProps = {
   onFold: (path: string, isOpen: boolean) => void;
   /** The time at the position. */
   time: number;
+  /** Whether the newest step is brought into view while the run goes on. */
+  isFollowed: boolean;
 };
 
-export function Waterfall({ view, shown, selected, onSelect, onFold, time }: WaterfallProps) {
+export function Waterfall(props: WaterfallProps) {
+  const { view, shown, selected, onSelect, onFold, time } = props;
   const { state, follower } = view;
   const scroller = useRef<HTMLDivElement>(null);
   const virtual = useVirtualizer({
@@ -49,7 +52,7 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, time }: Wat
     overscan: 12,
   });
   const place = shown.findIndex(({ row }) => row.path === selected);
-  const keepPlace = useFollowing(view, shown, selected, (at) => virtual.scrollToIndex(at, { align: "auto" }));
+  const keepPlace = useFollowing(props, (at) => virtual.scrollToIndex(at, { align: "auto" }));
   useEffect(() => {
     if (place >= 0) virtual.scrollToIndex(place, { align: "auto" });
   }, [place, virtual]);
@@ -111,16 +114,13 @@ export function Waterfall({ view, shown, selected, onSelect, onFold, time }: Wat
  * Brings the row of the newest event into view: whenever the viewer moves through the events, and while a run goes on until
  * the viewer selects a step or scrolls. Returns what is to be called then.
  */
-function useFollowing(
-  { state, at, follower }: RunView,
-  shown: VisibleRow[],
-  selected: string | undefined,
-  goTo: (at: number) => void,
-) {
+function useFollowing(props: WaterfallProps, goTo: (at: number) => void) {
+  const { view, shown, selected, isFollowed } = props;
+  const { state, at, follower } = view;
   const hasScrolled = useRef(false);
   const path = follower.history.records[state.seq - 1]?.path;
   const place = path === undefined ? -1 : findShown(shown, path);
-  const isLive = at === undefined && !isFinal(state.status) && selected === undefined;
+  const isLive = isFollowed && at === undefined && !isFinal(state.status) && selected === undefined;
   // biome-ignore lint/correctness/useExhaustiveDependencies: a row is shown when the run or the viewer gets to it.
   useEffect(() => {
     if (place >= 0 && (at !== undefined || (isLive && !hasScrolled.current))) goTo(place);
