@@ -278,8 +278,8 @@ impl RestateWorker {
         let mut deployments = admin.list_deployments().await?;
         deployments.retain(|deployment| deployment.has_services(&self.services));
         if !deployments.iter().any(|deployment| deployment.address() == address) {
-            tracing::warn!("the address {address} is not registered with Restate; registering it again");
             admin.register_address(address).await?;
+            tracing::warn!("the address {address} was not registered with Restate, and is registered again");
         }
         let others: BTreeSet<&str> =
             deployments.iter().map(Deployment::address).filter(|other| *other != address).collect();

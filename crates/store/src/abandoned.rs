@@ -186,10 +186,13 @@ impl Store {
 
 /// Selects the runs that are in scope and meet `condition`: the oldest of each user, then the second of each, and so on, so
 /// that a user with many runs does not delay those of others. `$1` is the worker that reads. The columns are those of [`parse_abandoned`].
+/// The runs are selected first: SQLite would read all runs in the order of their users, with an index for that.
 fn select_in_turn(condition: &str, limit: &str) -> String {
     format!(
-        "select id, failed_claims + {DEATHS_SQL}, pending_commands, finished_at is not null, not {IS_OUTERMOST_SQL} \
-         from run where {IN_SCOPE_SQL} and {condition} \
+        "with found as materialized (select id, user_id, failed_claims + {DEATHS_SQL} as deaths, pending_commands, \
+         finished_at is not null as has_ended, not {IS_OUTERMOST_SQL} as is_child \
+         from run where {IN_SCOPE_SQL} and {condition}) \
+         select id, deaths, pending_commands, has_ended, is_child from found \
          order by row_number() over (partition by user_id order by id), id limit {limit}"
     )
 }
@@ -216,4 +219,31 @@ fn parse_abandoned(row: &DbRow<'_>) -> Result<Option<AbandonedRun>, StoreError> 
     let (deaths, has_commands) = (row.get_count(1)?, row.get_count(2)? > 0);
     let (has_ended, is_driven_by_step) = (row.get(3)?, row.get(4)?);
     Ok(id.map(|id| AbandonedRun { id, deaths, has_commands, has_ended, is_driven_by_step }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::Param;
+    use crate::settings::{Durability, StoreSettings};
+
+    /// A server looks every few seconds, also if a million runs have ended.
+    #[test]
+    fn runs_are_found_with_the_indexes_for_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Store::open_with(&StoreSettings::for_folder(folder.path(), Durability::Normal)).expect("it opens");
+        let explain = |sql: &str, params: &[Param<'_>]| {
+            let sql = format!("explain query plan {sql}");
+            let read = |db: &DbConnection| db.query_rows(&sql, params, |row| row.get::<String>(3));
+            store.read_with(read).expect("a plan").join("\n")
+        };
+        let due = select_in_turn(&format!("{IS_DUE_SQL} and {IS_OUTERMOST_SQL}"), "$4");
+        let due = explain(&due, params!["w", "", "", 5_u32]);
+        assert!(due.contains("SCAN run USING INDEX run_due"), "{due}");
+        let held = explain(&select_in_turn("worker = $4", "$5"), params!["w", "", "", "w", 5_u32]);
+        assert!(held.contains("SEARCH run USING INDEX run_worker (worker=?)"), "{held}");
+        let workers = explain(WORKERS_SQL, &[]);
+        assert!(workers.contains("SEARCH run USING COVERING INDEX run_worker (worker>?)"), "{workers}");
+        assert!(!workers.contains("SCAN run"), "{workers}");
+    }
 }

@@ -199,7 +199,7 @@ fn a_server_that_has_lost_its_data_learns_of_the_workers_again() {
     cluster.place.write("hello.json", HELLO);
     let worker = cluster.spawn_worker(&cluster.place, &[], &[]);
     cluster.restate.start_empty();
-    worker.wait_for_text("is not registered with Restate");
+    worker.wait_for_text("is registered again");
     // A follower that was refused asks again.
     let output = cluster.place.run(&["run", "hello.json"]);
     let output = if exit_code(&output) == 0 { output } else { cluster.place.run(&["resume", "last"]) };
