@@ -93,6 +93,7 @@ test("keys fold the selected loop, and zoom to it", async () => {
   await page.goto(`${studio.address}/runs/${run}`);
   await page.getByRole("tree").waitFor();
   await page.keyboard.press("ArrowDown");
+  await page.locator('[role=treeitem][aria-selected="true"]').waitFor();
   const loop = page.getByRole("treeitem", { name: /^round/ });
   await page.keyboard.press("o");
   await page.locator('[role=treeitem][aria-expanded="true"]').waitFor();
