@@ -16,6 +16,7 @@ import { Icon, type IconName } from "../../ui/icon";
 import { ErrorBox, Problem } from "../../ui/problem";
 import { useFollower, useNow } from "../run/use-run";
 import { BlockCard } from "./block-card";
+import { NodeOutputs } from "./node-outputs";
 import { startPlanner } from "./start";
 
 const FlowGraph = lazy(() => import("../../ui/flow-graph").then((found) => ({ default: found.FlowGraph })));
@@ -76,6 +77,13 @@ export function Building({ run }: { run: string }) {
               </div>
             )}
           </Suspense>
+          {/* The record of an earlier version has no events of the dry run. */}
+          {!events && planner.rehearsed.length > 0 && (
+            <section className="create-rehearsal" aria-label={t.create.rehearsal}>
+              <h2>{t.create.rehearsal}</h2>
+              <NodeOutputs nodes={planner.rehearsed} notifications={planner.notifications} />
+            </section>
+          )}
         </section>
       </div>
     </>

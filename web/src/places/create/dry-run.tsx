@@ -1,19 +1,18 @@
 // The dry run of a pipeline: a run that is moved through like any other, and the outputs of its nodes at the position.
 import { lazy, Suspense, useMemo, useRef, useState } from "react";
-import type { Json } from "../../api/json";
 import type { RunState } from "../../run/fold";
 import { findFollowed } from "../../run/followed";
 import { type Graph, NodeFinder } from "../../run/graph";
-import { PIPELINE_NODES, type Planner, type Rehearsed } from "../../run/planner";
-import type { RunRecord } from "../../run/record";
+import { PIPELINE_NODES, type Planner } from "../../run/planner";
+import { isFinal, type RunRecord } from "../../run/record";
 import { toKnownRun } from "../../run/recorded";
 import { listRows, withAttempts } from "../../run/rows";
 import { t } from "../../strings";
-import { ValueView } from "../../ui/value";
 import { Scrubber } from "../run/scrubber";
 import { type RunView, useView } from "../run/use-run";
 import { useSelectionKeys } from "../run/use-selection-keys";
 import { Waterfall } from "../run/waterfall";
+import { NodeOutputs } from "./node-outputs";
 
 const FlowGraph = lazy(() => import("../../ui/flow-graph").then((found) => ({ default: found.FlowGraph })));
 
@@ -79,42 +78,17 @@ type OutputsProps = { planner: Planner; state: RunState; selected: string | unde
 
 /** What each node has returned at the position, or the selected one, and what the user would have been told in the end. */
 function Outputs({ planner, state, selected }: OutputsProps) {
-  const isFinished = (path: string) =>
-    state.steps.some((step) => step.path === path && step.phase === "finished");
-  const nodes = planner.rehearsed
-    .map((node) => ({ ...node, path: `${PIPELINE_NODES}/${node.id}` }))
-    .filter(({ path }) => (selected === undefined || selected === path) && isFinished(path));
-  const isOver = state.status === "succeeded" && selected === undefined;
+  const hasEnded = (path: string) =>
+    state.steps.some((step) => step.path === path && step.phase !== "running");
+  const nodes = planner.rehearsed.filter(({ id }) => {
+    const path = `${PIPELINE_NODES}/${id}`;
+    return (selected === undefined || selected === path) && hasEnded(path);
+  });
+  const isOver = isFinal(state.status) && selected === undefined;
   return (
     <>
-      {nodes.map((node) => (
-        <NodeOutput key={node.id} node={node} />
-      ))}
       {nodes.length === 0 && <p className="soft">{t.create.noOutputYet}</p>}
-      {isOver && <Notifications planner={planner} />}
+      <NodeOutputs nodes={nodes} notifications={isOver ? planner.notifications : []} />
     </>
   );
-}
-
-function NodeOutput({ node }: { node: Rehearsed }) {
-  return (
-    <div className="panel create-node">
-      <h3>
-        {node.id} <span className="soft">{node.block}</span>
-        {node.mocked && <span className="badge">{describeMock(node)}</span>}
-      </h3>
-      {node.output !== undefined && <ValueView value={node.output} label={t.create.outputOf(node.id)} />}
-    </div>
-  );
-}
-
-function Notifications({ planner }: { planner: Planner }) {
-  return planner.notifications.map((notification, at) => (
-    // biome-ignore lint/suspicious/noArrayIndexKey: notifications have no identity but their position.
-    <ValueView key={at} value={notification as Json} label={t.create.notification} />
-  ));
-}
-
-function describeMock(node: Rehearsed): string {
-  return node.mocked === "example" ? t.create.mocked : t.create.generated;
 }
