@@ -1,5 +1,5 @@
 // Keyboard shortcuts.
-import { useEffect, useRef } from "react";
+import { type RefObject, useEffect, useRef } from "react";
 
 /** Whether a key press is meant for the element with the focus: something is typed or chosen there. */
 export function isTyping(event: KeyboardEvent): boolean {
@@ -20,13 +20,16 @@ function isInDialog(): boolean {
   return document.querySelector("dialog[open]") !== null;
 }
 
-/** Calls `onKey` for every key press of the window while the component is shown. */
-export function useKeys(onKey: (event: KeyboardEvent) => void): void {
+/** Calls `onKey` for every key press of the window, or of a part of it, while the component is shown. */
+export function useKeys(onKey: (event: KeyboardEvent) => void, within?: RefObject<HTMLElement | null>): void {
   const latest = useRef(onKey);
   latest.current = onKey;
   useEffect(() => {
-    const listen = (event: KeyboardEvent) => latest.current(event);
+    const listen = (event: KeyboardEvent) => {
+      const isMeant = !within || (event.target instanceof Node && within.current?.contains(event.target));
+      if (isMeant) latest.current(event);
+    };
     window.addEventListener("keydown", listen);
     return () => window.removeEventListener("keydown", listen);
-  }, []);
+  }, [within]);
 }

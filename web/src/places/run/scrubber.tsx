@@ -102,11 +102,10 @@ function useScrubberKeys({ last, move, moveBy, jump, toggle }: Movements, within
   };
   useKeys((event) => {
     if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (within && !(event.target instanceof Node && within.current?.contains(event.target))) return;
     const isOnControl = event.target instanceof Element && event.target.closest("button, a, [role=tab]");
     if (isOnControl && event.key === " ") return;
     if (moveByKey(event)) event.preventDefault();
-  });
+  }, within);
 }
 
 /** Whether the viewer is at the newest event, and the way there. */

@@ -18,7 +18,6 @@ export function useSelectionKeys(
   useKeys((event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (isTyping(event) || step === undefined || event.ctrlKey || event.metaKey) return;
-    if (within && !(event.target instanceof Node && within.current?.contains(event.target))) return;
     if (event.target instanceof Element && event.target.closest(".details, .react-flow")) return;
     event.preventDefault();
     const place = rows.findIndex(({ row }) => row.path === chosen.current);
@@ -26,5 +25,5 @@ export function useSelectionKeys(
     if (!next) return;
     chosen.current = next.row.path;
     onSelect(next.row.path);
-  });
+  }, within);
 }
