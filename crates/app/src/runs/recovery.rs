@@ -247,13 +247,14 @@ impl RecoveryTask {
         self.failed_runs.get(&run).is_some_and(|failed| Instant::now() < failed.retry_at)
     }
 
-    /// Whether another engine drives the runs, and has probably been asked to drive this one.
+    /// Whether another engine drives the runs, and has probably been asked to drive this one. A run of a server whose clock is
+    /// ahead is not waited for.
     fn is_being_handed_over(&self, orphan: &AbandonedRun) -> bool {
-        let age = SystemClock.now_ms().saturating_sub(orphan.id.at_ms());
+        let age = SystemClock.now_ms().checked_sub(orphan.id.at_ms()).map(Duration::from_millis);
         self.runs.stored.config.engine.restate.is_some()
             && !orphan.has_commands
             && orphan.deaths == 0
-            && Duration::from_millis(age) < HANDOVER_TIME
+            && age.is_some_and(|age| age < HANDOVER_TIME)
     }
 
     /// Forgets the reclaimed runs that have made progress since, or had time enough.
