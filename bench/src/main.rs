@@ -34,6 +34,11 @@ use std::process::{Command, ExitCode, Stdio};
 
 use measure::ReportRow;
 
+/// The allocator of the program.
+#[cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Error of a measurement.
 pub(crate) type BenchError = Box<dyn std::error::Error + Send + Sync>;
 

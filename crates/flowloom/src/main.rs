@@ -33,6 +33,11 @@ use rustix::process::umask;
 use crate::cli::Cli;
 use crate::commands::results::print_json;
 
+/// The allocator of the program, where it is known to be faster; see docs/decisions/server-allocator.md.
+#[cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Exit code for writing to a closed pipe, as shells report it (128 + SIGPIPE).
 const CLOSED_PIPE_EXIT_CODE: i32 = 141;
 

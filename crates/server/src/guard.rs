@@ -245,6 +245,9 @@ fn check_request(server: &Server, request: &Parts, is_listed: bool) -> Result<()
 
 /// Rejects requests that say twice what counts once. Programs in front of the server may read the other one.
 fn reject_repeated_headers(headers: &HeaderMap) -> Result<(), Problem> {
+    if headers.len() == headers.keys_len() {
+        return Ok(());
+    }
     let known = [header::HOST, header::CONTENT_TYPE, header::AUTHORIZATION, header::ORIGIN].into_iter();
     let hook = [hook_credential::SECRET_HEADER, hook_credential::SIGNATURE_HEADER].into_iter();
     let keys = hooks::DELIVERY_HEADERS.into_iter().map(HeaderName::from_static);

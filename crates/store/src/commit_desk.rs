@@ -21,6 +21,9 @@ const LONE_COMMITS: u32 = 8;
 /// Turns of other tasks for which a gathered commit waits until the connection is free. Then the thread waits for it.
 const MAX_TURNS: usize = 100;
 
+/// Turns for which a gathered commit waits at most as long as each adds jobs.
+const MAX_GROWING_TURNS: usize = 4;
+
 /// The write connection; one thread at a time commits on it.
 pub(crate) struct CommitDesk {
     connection: Mutex<DbConnection>,
@@ -143,10 +146,16 @@ struct GatheredCommit {
 }
 
 impl GatheredCommit {
-    /// Commits the gathered jobs when the tasks that are ready have had their turn.
+    /// Commits the gathered jobs when the tasks that are ready have had their turn, and while a turn adds jobs, when those
+    /// that became ready meanwhile have had theirs.
     async fn commit_after_others(mut self) {
-        for _ in 0..MAX_TURNS {
+        let mut count = 1;
+        for turn in 1..=MAX_TURNS {
             tokio::task::yield_now().await;
+            let last_count = std::mem::replace(&mut count, self.desk.lock_gathered().len());
+            if count > last_count && turn < MAX_GROWING_TURNS {
+                continue;
+            }
             self.is_done = self.desk.try_commit_gathered(&self.queue);
             if self.is_done {
                 return;
