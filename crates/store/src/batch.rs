@@ -33,7 +33,7 @@ const INSERT_RUN_SQL: &str = "insert into run (number, id, epoch, worker, create
     thread_key, parent, parent_path, checksum, status, finished_at, status_seq, status_checksum, \
     project, config, forked_from, trigger_kind, trigger_id, root, tree_number) \
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, \
-    $20, $21, $22, $23, $24, $25) returning number";
+    $20, $21, $22, $23, $24, $25)";
 
 /// One batch, ready to be written.
 pub(crate) struct BatchWrite {
@@ -181,9 +181,9 @@ impl BatchWrite {
         if let Some(parent) = parent {
             check_parent(connection, parent)?;
         }
-        let reserved = connection.reserve_run_number()?;
+        let number = connection.reserve_run_number()?;
         let params = params![
-            reserved,
+            number,
             &id,
             epoch,
             worker,
@@ -209,13 +209,7 @@ impl BatchWrite {
             position.as_ref().map(|position| position.root.as_str()),
             position.as_ref().map(|position| position.number as i64),
         ];
-        let number = match reserved {
-            Some(number) => connection.execute_unchecked(INSERT_RUN_SQL, params).map(|()| number)?,
-            // A statement that inserts one row returns one row.
-            None => {
-                connection.query_first(INSERT_RUN_SQL, params, |row| row.get(0))?.ok_or(JournalError::OwnershipLost)?
-            }
-        };
+        connection.execute_unchecked(INSERT_RUN_SQL, params)?;
         let memory_owner = memory_owner(created).into();
         let origin = RowOrigin::Inserted;
         Ok(LockedRun { number, memory_owner, origin, has_failed_claims: false, pending_commands: 0 })

@@ -159,11 +159,11 @@ impl DbConnection {
         }
     }
 
-    /// A number for a new run; `None` if the database assigns it when the run is inserted.
-    pub(crate) fn reserve_run_number(&self) -> Result<Option<i64>, StoreError> {
+    /// A number for a run that the transaction inserts.
+    pub(crate) fn reserve_run_number(&self) -> Result<i64, StoreError> {
         match self {
-            DbConnection::Sqlite(_) => Ok(None),
-            DbConnection::Postgres(postgres) => postgres.reserve_run_number().map(Some),
+            DbConnection::Sqlite(sqlite) => sqlite.next_run_number(),
+            DbConnection::Postgres(postgres) => postgres.reserve_run_number(),
         }
     }
 

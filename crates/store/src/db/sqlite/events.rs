@@ -32,11 +32,16 @@ pub(crate) fn insert_events(sqlite: &Sqlite, run: i64, rows: &[EventRow]) -> Res
 static INSERT_EVENTS_SQL: LazyLock<[String; MAX_ROWS_PER_INSERT]> =
     LazyLock::new(|| std::array::from_fn(|index| insert_events_sql(index + 1)));
 
+/// If a row fails, the transaction is rolled back. With `or fail`, SQLite does not copy every page that the statement changes
+/// to be able to undo the statement alone.
 fn insert_events_sql(row_count: usize) -> String {
     let values = |row: usize| {
         let numbers = (1..=EVENT_COLUMN_COUNT).map(|column| format!("${}", row * EVENT_COLUMN_COUNT + column));
         format!("({})", numbers.collect::<Vec<_>>().join(", "))
     };
     let rows: Vec<String> = (0..row_count).map(values).collect();
-    format!("insert into event (id, at, path, attempt, kind, data, output, checksum) values {}", rows.join(", "))
+    format!(
+        "insert or fail into event (id, at, path, attempt, kind, data, output, checksum) values {}",
+        rows.join(", ")
+    )
 }

@@ -246,6 +246,12 @@ impl Sqlite {
         rows.next()?.map(|row| read(&DbRow::Sqlite(row))).transpose()
     }
 
+    /// The number of the next run. No other process can take it: the transaction has the write lock.
+    pub(crate) fn next_run_number(&self) -> Result<i64, StoreError> {
+        let sql = "select coalesce(max(number), 0) + 1 from run";
+        Ok(self.prepare_statement(sql)?.query_row([], |row| row.get(0))?)
+    }
+
     /// Moves the log into the database. Returns `true` if the log has grown so large that [`Sqlite::restart_log`] is due.
     /// A failure is ignored: the next checkpoint, or opening the database, makes up for it.
     pub(crate) fn run_checkpoint(&self) -> bool {
