@@ -1,4 +1,4 @@
--- Recovery looks for runs without a worker several times a second. A queued run needs one, too.
+-- Recovery looks for runs without a worker every few seconds. A queued run needs one, too.
 
 drop index run_unclaimed;
 create index run_due on run (id) where worker is null and (status in ('queued', 'running') or pending_commands > 0);
