@@ -245,6 +245,7 @@ fn check_request(server: &Server, request: &Parts, is_listed: bool) -> Result<()
 
 /// Rejects requests that say twice what counts once. Programs in front of the server may read the other one.
 fn reject_repeated_headers(headers: &HeaderMap) -> Result<(), Problem> {
+    // Most requests repeat no header at all.
     if headers.len() == headers.keys_len() {
         return Ok(());
     }
