@@ -21,7 +21,7 @@ const LONE_COMMITS: u32 = 8;
 /// Turns of other tasks for which a gathered commit waits until the connection is free. Then the thread waits for it.
 const MAX_TURNS: usize = 100;
 
-/// Turns for which a gathered commit waits at most as long as each adds jobs.
+/// Maximum number of turns in which a gathered commit waits for further jobs. It stops after a turn that adds none.
 const MAX_GROWING_TURNS: usize = 4;
 
 /// The write connection; one thread at a time commits on it.
