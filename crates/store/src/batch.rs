@@ -280,7 +280,8 @@ impl BatchWrite {
                     (columns, checksum)
                 });
                 let (number, epoch) = (locked.number, self.lease.epoch);
-                connection.write_assumed_run(AssumedRun { number, epoch, status, is_released })
+                let run = AssumedRun { number, epoch, status, is_released };
+                connection.write_assumed_run(run, self.worker.name())
             }
             RowOrigin::Inserted => Ok(()),
             RowOrigin::Read => match status {

@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flowloom_core::id::RunId;
-use flowloom_runtime::JournalError;
 use flowloom_runtime::blocking::run_blocking;
 use flowloom_runtime::relay::TextRelay;
 use rusqlite::types::FromSql;
 
+use crate::checksum::StatusColumns;
 use crate::error::{BackupError, Corruption, StoreError};
 use crate::event_row::EventRow;
 use crate::settings::StoreSettings;
@@ -27,7 +27,6 @@ use dialect::{EventSql, WordSearch};
 use liveness::Liveness;
 use news::{NewsListener, PollingListener};
 pub(crate) use param::{Param, params};
-pub(crate) use postgres::AssumedRun;
 use postgres::{CommandListener, Database, Postgres, PostgresRelay};
 use sqlite::Sqlite;
 
@@ -60,6 +59,17 @@ impl DbRow<'_> {
     pub(crate) fn get_count(&self, column: usize) -> Result<u64, StoreError> {
         Ok(self.get::<i64>(column)? as u64)
     }
+}
+
+/// A run whose row was not read. The transaction fails unless the process holds its lease, no command is pending, the run has
+/// made progress since it was claimed, and none of its child runs is unfinished if it ends.
+pub(crate) struct AssumedRun {
+    pub(crate) number: i64,
+    pub(crate) epoch: u64,
+    /// The status that it gets, with its checksum.
+    pub(crate) status: Option<(StatusColumns<'static>, i64)>,
+    /// Whether the process gives up its lease.
+    pub(crate) is_released: bool,
 }
 
 /// The operations of a connection that a migration uses.
@@ -170,7 +180,7 @@ impl DbConnection {
     /// Whether the transaction may assume the state of a run in [`AssumedRun`] instead of reading its row.
     pub(crate) fn may_assume(&self) -> bool {
         match self {
-            DbConnection::Sqlite(_) => false,
+            DbConnection::Sqlite(sqlite) => sqlite.may_assume(),
             DbConnection::Postgres(postgres) => postgres.may_assume(),
         }
     }
@@ -309,7 +319,7 @@ impl DbConnection {
         }
     }
 
-    /// Inserts events of a run: on SQLite several with each statement, on Postgres when the transaction commits.
+    /// Inserts events of a run; on Postgres when the transaction commits.
     pub(crate) fn insert_events(&self, run: i64, rows: &[EventRow]) -> Result<(), StoreError> {
         match self {
             DbConnection::Sqlite(sqlite) => sqlite::insert_events(sqlite, run, rows),
@@ -320,11 +330,12 @@ impl DbConnection {
         }
     }
 
-    /// Changes the row of a run whose state was assumed, see [`DbConnection::may_assume`]. The commit verifies the
-    /// assumption. A database that assumes nothing cannot verify it.
-    pub(crate) fn write_assumed_run(&self, run: AssumedRun) -> Result<(), StoreError> {
+    /// Changes the row of a run whose state was assumed, see [`DbConnection::may_assume`]. The transaction fails and runs
+    /// again if the assumption is wrong: on SQLite immediately, on Postgres when it commits. `worker` is the name of the
+    /// process.
+    pub(crate) fn write_assumed_run(&self, run: AssumedRun, worker: &str) -> Result<(), StoreError> {
         match self {
-            DbConnection::Sqlite(_) => Err(JournalError::OwnershipLost.into()),
+            DbConnection::Sqlite(sqlite) => sqlite::write_assumed_run(sqlite, &run, worker),
             DbConnection::Postgres(postgres) => {
                 postgres.queue_run(run);
                 Ok(())

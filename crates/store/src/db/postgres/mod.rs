@@ -30,12 +30,11 @@ use leases::LeaseRenewal;
 use limits::ConnectionPurpose;
 pub(super) use listener::{ANNOUNCE_SQL, CommandListener, NOTIFY_SQL};
 use migrate::migrate_schema;
-pub(crate) use queued_writes::AssumedRun;
 use queued_writes::QueuedWrites;
 pub(super) use relay::PostgresRelay;
 use session::PgSession;
 
-use super::{DbConnection, DbRow, DbSource, MigratedDatabase, OpenedDatabase, Param, params};
+use super::{AssumedRun, DbConnection, DbRow, DbSource, MigratedDatabase, OpenedDatabase, Param, params};
 use crate::error::StoreError;
 use crate::event_row::EventRow;
 use crate::lease_terms::{Renewal, read_uptime};

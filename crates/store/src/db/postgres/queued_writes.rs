@@ -3,22 +3,12 @@
 
 use tokio_postgres::types::ToSql;
 
-use crate::checksum::{EventColumns, StatusColumns};
+use crate::checksum::EventColumns;
+use crate::db::AssumedRun;
 use crate::event_row::{EventRow, MAX_EVENTS_PER_RUN};
 
 /// Parameters of a statement, which own their values.
 pub(super) type OwnedParams = Vec<Box<dyn ToSql + Send + Sync>>;
-
-/// A run whose row was not read. The transaction fails unless the process holds its lease, no command is pending, the run has
-/// made progress since it was claimed, and none of its child runs is unfinished if it ends.
-pub(crate) struct AssumedRun {
-    pub(crate) number: i64,
-    pub(crate) epoch: u64,
-    /// The status that it gets, with its checksum.
-    pub(crate) status: Option<(StatusColumns<'static>, i64)>,
-    /// Whether the process gives up its lease.
-    pub(crate) is_released: bool,
-}
 
 /// Statements that a transaction sends when it commits.
 #[derive(Default)]

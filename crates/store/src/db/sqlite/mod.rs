@@ -1,5 +1,6 @@
 //! SQLite: opening and migrating the file, statements, commits and checkpoints.
 
+mod assumed_run;
 mod backup;
 pub(super) mod dialect;
 mod events;
@@ -7,6 +8,7 @@ pub(crate) mod failure;
 pub(crate) mod locks;
 mod opened_file;
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -18,6 +20,7 @@ use crate::error::{Corruption, StoreError};
 use crate::migrate_checksums::migrate_checksums;
 use crate::private;
 use crate::settings::{DATABASE_FILE, Durability};
+pub(super) use assumed_run::write_assumed_run;
 pub(super) use events::insert_events;
 use locks::LockFiles;
 use opened_file::OpenedFile;
@@ -101,6 +104,8 @@ pub(super) fn open_database(
 pub(crate) struct Sqlite {
     connection: rusqlite::Connection,
     file: OpenedFile,
+    /// Whether the transaction may write without first reading the most likely state. See [`Sqlite::may_assume`].
+    may_assume: Cell<bool>,
 }
 
 impl Sqlite {
@@ -108,7 +113,7 @@ impl Sqlite {
         let connection = rusqlite::Connection::open(file)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.set_prepared_statement_cache_capacity(64);
-        Ok(Sqlite { connection, file: OpenedFile::identify_file(file) })
+        Ok(Sqlite { connection, file: OpenedFile::identify_file(file), may_assume: Cell::new(false) })
     }
 
     /// Prepares the connection for the writer.
@@ -265,8 +270,23 @@ impl Sqlite {
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()));
     }
 
-    /// Runs `work` in a transaction.
-    pub(crate) fn run_transaction(&self, work: impl FnOnce() -> Result<(), StoreError>) -> Result<(), StoreError> {
+    /// Whether the transaction may assume the state of a run instead of reading its row ([`write_assumed_run`]).
+    pub(crate) fn may_assume(&self) -> bool {
+        self.may_assume.get()
+    }
+
+    /// Runs `work` in a transaction. If it fails, it runs again without assumptions, because a wrong one can be the cause.
+    pub(crate) fn run_transaction(&self, mut work: impl FnMut() -> Result<(), StoreError>) -> Result<(), StoreError> {
+        self.may_assume.set(true);
+        let committed = self.attempt_transaction(&mut work);
+        self.may_assume.set(false);
+        match committed {
+            Err(error) if !error.is_outage() => self.attempt_transaction(&mut work),
+            done => done,
+        }
+    }
+
+    fn attempt_transaction(&self, work: &mut impl FnMut() -> Result<(), StoreError>) -> Result<(), StoreError> {
         let committed = self.execute_sql("BEGIN IMMEDIATE", &[]).and_then(|_| work());
         // Writes to a file that was deleted are lost, and SQLite would not report it.
         let committed = committed.and_then(|()| self.file.check_place());
@@ -282,7 +302,7 @@ impl Sqlite {
     /// process that holds the write lock, or for the end of an outage.
     pub(crate) fn try_transaction_now(
         &self,
-        work: impl FnOnce() -> Result<(), StoreError>,
+        work: impl FnMut() -> Result<(), StoreError>,
     ) -> Option<Result<(), StoreError>> {
         let _ = self.connection.busy_timeout(Duration::ZERO);
         let committed = self.run_transaction(work);
