@@ -232,12 +232,12 @@ impl RestateWorker {
         flowloom_restate::serve_worker(listener, self, &services, stop, drain_time).await;
     }
 
-    /// Registers this worker at an address with the admin API at `admin`. A server that cannot be reached may be about to
-    /// start, and is tried again. Fails if it refuses.
+    /// Registers this worker at an address with the admin API at `admin`. A server that cannot be reached, or whose ingress
+    /// cannot, may be about to start, and is tried again. Fails if it refuses.
     pub async fn register(&self, admin: &RestateAdmin, address: &str) -> Result<(), AppError> {
         let mut is_reported = false;
         loop {
-            match admin.register_address(address).await {
+            match self.try_register(admin, address).await {
                 Err(error @ RestateError::Unreachable { .. }) => {
                     if !std::mem::replace(&mut is_reported, true) {
                         tracing::warn!("{error}; this worker registers when it answers");
@@ -251,6 +251,12 @@ impl RestateWorker {
                 registered => return registered.map_err(|error| RunError::from(to_outage(error)).into()),
             }
         }
+    }
+
+    /// Registers this worker once. Without the ingress it could not start child runs, so it takes no runs.
+    async fn try_register(&self, admin: &RestateAdmin, address: &str) -> Result<(), RestateError> {
+        self.driver.client.check_health().await?;
+        admin.register_address(address).await
     }
 
     /// Keeps workers registered at an address until the future is dropped: registers them again if the server has
@@ -275,6 +281,7 @@ impl RestateWorker {
         address: &str,
         suspects: &mut Suspects,
     ) -> Result<(), RestateError> {
+        self.driver.client.check_health().await?;
         let mut deployments = admin.list_deployments().await?;
         deployments.retain(|deployment| deployment.has_services(&self.services));
         if !deployments.iter().any(|deployment| deployment.address() == address) {

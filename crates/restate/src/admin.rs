@@ -1,11 +1,17 @@
 //! The admin API of a Restate server: the addresses at which it finds workers.
 
+use std::time::Duration;
+
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::client::{RestateError, send_json};
 use crate::names::RunServices;
+
+/// How long the server may take to find the services at an address. It waits longer for workers that accept a connection and
+/// do not answer, because they hang or because their machine does.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// The admin API of a server.
 #[derive(Clone, Debug)]
@@ -83,11 +89,16 @@ impl RestateAdmin {
         listed.map(|list| list.deployments).map_err(|error| self.unreadable_answer(&error))
     }
 
-    /// The deployment that the server finds at an address. Changes nothing. Fails if the server is not reachable, or if
-    /// its answer cannot be read.
+    /// The deployment that the server finds at an address. Changes nothing. Workers that do not answer are nobody. Fails if the
+    /// server is not reachable, or if its answer cannot be read.
     pub async fn look_up_address(&self, worker: &str, services: &RunServices) -> Result<Discovery, RestateError> {
         let look = json!({"uri": worker, "force": true, "dry_run": true});
-        match self.send(Method::POST, "deployments", &look).await {
+        let looked = tokio::time::timeout(DISCOVERY_TIMEOUT, self.send(Method::POST, "deployments", &look));
+        let Ok(looked) = looked.await else {
+            // The server itself answers, so it waits for the workers.
+            return self.list_deployments().await.map(|_| Discovery::Nobody);
+        };
+        match looked {
             Ok(text) => {
                 #[derive(Deserialize)]
                 struct Found {

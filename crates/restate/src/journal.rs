@@ -28,6 +28,8 @@ pub(crate) struct AppendRequest {
 pub(crate) struct SessionClaim {
     pub(crate) lease: Lease,
     pub(crate) was_asleep: bool,
+    /// Position of the last event that was stored.
+    pub(crate) stored_seq: u64,
     /// The commands that earlier attempts have decided about. One that was read before its decision was stored can still be
     /// delivered.
     pub(crate) decided: HashSet<String>,
@@ -50,6 +52,7 @@ pub(crate) struct SessionJournal {
     written: ProjectionHandle,
     lease: Lease,
     was_asleep: bool,
+    stored_seq: u64,
     decided: HashSet<String>,
     first: Mutex<FirstReads>,
     sender: mpsc::UnboundedSender<AppendRequest>,
@@ -64,10 +67,11 @@ impl SessionJournal {
         claim: SessionClaim,
     ) -> (Arc<SessionJournal>, mpsc::UnboundedReceiver<AppendRequest>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        let SessionClaim { lease, was_asleep, decided, records, has_commands } = claim;
+        let SessionClaim { lease, was_asleep, stored_seq, decided, records, has_commands } = claim;
         let first = Mutex::new(FirstReads { records, has_no_commands: !has_commands });
         let asleep_until = Mutex::default();
-        let journal = SessionJournal { inner, written, lease, was_asleep, decided, first, sender, asleep_until };
+        let journal =
+            SessionJournal { inner, written, lease, was_asleep, stored_seq, decided, first, sender, asleep_until };
         (Arc::new(journal), receiver)
     }
 
@@ -132,6 +136,10 @@ impl Journal for SessionJournal {
 
     fn was_asleep(&self, _lease: Lease) -> bool {
         self.was_asleep
+    }
+
+    fn stored_at_claim(&self, _lease: Lease) -> u64 {
+        self.stored_seq
     }
 
     fn append_batch(&self, _lease: Lease, batch: Batch) -> AppendResult {
@@ -220,7 +228,8 @@ mod tests {
             inner.post_command(run, command).expect("stored");
         }
         let decided = HashSet::from(["decided".to_owned()]);
-        let claim = SessionClaim { lease, was_asleep: false, decided, records: None, has_commands: true };
+        let claim =
+            SessionClaim { lease, was_asleep: false, stored_seq: 1, decided, records: None, has_commands: true };
         let (journal, _appends) = SessionJournal::new(inner, ProjectionHandle::up_to_date(), claim);
         let received = journal.next_commands(run).await;
         assert_eq!(received.iter().map(|command| &*command.id).collect::<Vec<_>>(), ["new"]);
@@ -238,6 +247,7 @@ mod tests {
         let claim = SessionClaim {
             lease,
             was_asleep: false,
+            stored_seq: 1,
             decided: HashSet::new(),
             records: Some(Vec::new()),
             has_commands: false,

@@ -275,9 +275,11 @@ impl SessionAttempt {
         };
         let was_asleep = self.replayed.is_empty() && self.asleep_epoch.is_some_and(|epoch| epoch + 1 == lease.epoch);
         let projection = Projection::start(self.host.clone(), lease);
+        let stored_seq = records.last().map_or(0, |last| last.seq);
         // What earlier attempts did is stored after this.
         let records = Some(records).filter(|_| self.replayed.is_empty());
-        let claim = SessionClaim { lease, was_asleep, decided: self.decided_ids(), records, has_commands };
+        let decided = self.decided_ids();
+        let claim = SessionClaim { lease, was_asleep, stored_seq, decided, records, has_commands };
         let (journal, appends) = SessionJournal::new(inner, projection.progress_handle(), claim);
         let resumed = async {
             self.store_replayed(lease).await?;

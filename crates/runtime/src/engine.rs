@@ -378,14 +378,14 @@ impl Engine {
             interpreter.requests = requests;
         }
         let root = start_interpreter(interpreter, plan, &created, left.clone());
-        let driving = LocalRun {
+        let driving = Box::new(LocalRun {
             id: run,
             user: created.user.as_str().into(),
             drive: Drive::new(root, log.clone(), self.journal.clone()).with_thread_storage(keeping),
             journal: self.journal.clone(),
             log: log.clone(),
             final_env: left,
-        };
+        });
         let outcome = driving.drive_to_end().await;
         Ok((outcome, log.find_unreplayed()))
     }
@@ -443,8 +443,8 @@ fn start_interpreter(
     created: &RunCreated,
     left: FinalEnv,
 ) -> BoxFuture<'static, StepResult> {
-    let start = plan.initial_env(&created.inputs);
-    Box::pin(async move { interpreter.run(&plan, start, &left).await })
+    let mut start = interpreter.guard_start(plan.initial_env(&created.inputs), left);
+    Box::pin(async move { interpreter.run(&plan, &mut start).await })
 }
 
 /// Whether the run was ended by something outside the plan: a person, a clock or another process, or a limit reached

@@ -146,6 +146,13 @@ pub trait Journal: Send + Sync {
         false
     }
 
+    /// Position of the last event that was stored when a lease was claimed. A journal that had only a part of the events of an
+    /// earlier worker knows it: that worker has stored the start of every effect that it sent and that must not be sent twice,
+    /// so it has not sent one whose start is later.
+    fn stored_at_claim(&self, _lease: Lease) -> u64 {
+        u64::MAX
+    }
+
     /// Stores batches in the order of the calls. Memory writes of the records are part of the same transaction.
     fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult;
 

@@ -90,12 +90,15 @@ impl Run {
 }
 
 impl LocalRun {
-    pub(crate) async fn drive_to_end(self) -> RunOutcome {
-        let LocalRun { id, log, drive, journal, final_env, .. } = self;
+    /// Drives the run. Its box keeps the future small: each run that waits has one.
+    pub(crate) async fn drive_to_end(mut self: Box<Self>) -> RunOutcome {
+        let (log, journal) = (&self.log, &self.journal);
         // A replay publishes nothing.
-        let _announced = (log.mode == Mode::Live).then(|| AnnouncedText::new(&*journal, log.lease, &log.publisher));
-        // The future has completed and is dropped, so the final variables are in `final_env`.
-        let driven = drive.await;
+        let _announced = (log.mode == Mode::Live).then(|| AnnouncedText::new(&**journal, log.lease, &log.publisher));
+        let driven = (&mut self.drive).await;
+        let LocalRun { id, log, drive, journal, final_env, .. } = *self;
+        // The future of the plan leaves the final variables in `final_env`.
+        drop(drive);
         crate::failpoint::hit("run_release_before");
         // Without the lease, the run may be driven elsewhere in this process. A replay never has it.
         if log.mode == Mode::Live && !log.is_released() {

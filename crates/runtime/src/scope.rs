@@ -11,9 +11,9 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::effects::BoxFuture;
 
-/// Maximum size of the futures that every step allocates. The allocator of glibc has a cache for blocks of up to 1,032 bytes;
-/// larger ones made a step half as expensive again.
-const SMALL_FUTURE_BYTES: usize = 1024;
+/// Maximum size of the futures that every step allocates: thousands of runs may wait, each with several of them, and a large
+/// one takes longer to allocate and to move.
+const SMALL_FUTURE_BYTES: usize = 768;
 
 /// Boxes a future that every step needs. Does not compile if it is large: what only some steps need is boxed by itself.
 pub(crate) fn box_small<'a, F: Future + Send + 'a>(future: F) -> BoxFuture<'a, F::Output> {

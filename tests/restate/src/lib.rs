@@ -107,14 +107,20 @@ impl RestateServer {
 
     /// Pauses the server for a time.
     pub fn pause(&self, duration: Duration) {
-        let id = std::fs::read_to_string(self.folder.path().join("pid")).expect("the server's id");
-        let signal = |name: &str| {
-            let sent = Command::new("kill").args([name, id.trim()]).status().expect("kill runs");
-            assert!(sent.success(), "there is no server {id}");
-        };
-        signal("-STOP");
+        self.hang();
         std::thread::sleep(duration);
-        signal("-CONT");
+        self.send_signal("-CONT");
+    }
+
+    /// Stops the server until [`RestateServer::pause`] continues it.
+    pub fn hang(&self) {
+        self.send_signal("-STOP");
+    }
+
+    fn send_signal(&self, name: &str) {
+        let id = std::fs::read_to_string(self.folder.path().join("pid")).expect("the server's id");
+        let sent = Command::new("kill").args([name, id.trim()]).status().expect("kill runs");
+        assert!(sent.success(), "there is no server {id}");
     }
 
     /// Starts the server without its data.

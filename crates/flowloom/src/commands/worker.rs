@@ -112,7 +112,7 @@ async fn check_neighbours(
         true => Err(CommandError::new(
             Code::BindRefused,
             format!(
-                "workers of another version, database or project listen on {listen}; choose another address: --listen ADDRESS"
+                "workers of another version, database, project or configuration listen on {listen}; choose another address: --listen ADDRESS"
             ),
         )),
     }

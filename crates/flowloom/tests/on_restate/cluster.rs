@@ -8,7 +8,7 @@ use std::time::Duration;
 use test_restate::{RestateServer, free_addresses};
 
 use crate::CONFIG;
-use crate::support::Workspace;
+use crate::support::{Workspace, send_signal};
 
 /// How long a test waits for a message of a worker.
 const LINE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -52,6 +52,10 @@ impl Worker {
     /// Waits until the worker has ended by itself.
     pub(crate) fn wait_for_end(&mut self) {
         self.child.wait().expect("it ends");
+    }
+
+    pub(crate) fn send_signal(&self, signal: &str) {
+        send_signal(&self.child, signal);
     }
 
     pub(crate) fn kill(&mut self) {
@@ -115,6 +119,11 @@ impl Cluster {
         let mut command = place.build_command(&all);
         command.envs(environment.iter().copied());
         command
+    }
+
+    /// Waits until the first worker has logged a text.
+    pub(crate) fn wait_for_text(&self, text: &str) {
+        self.workers[0].wait_for_text(text);
     }
 
     pub(crate) fn kill_workers(&mut self) {

@@ -8,6 +8,8 @@ mod cluster;
 mod features;
 mod workers;
 
+use std::time::Duration;
+
 use cluster::Cluster;
 use serde_json::{Value, json};
 use support::http::RunningServer;
@@ -231,6 +233,28 @@ fn a_request_that_must_not_be_sent_twice_outlives_the_restate_server() {
         assert_eq!((world.request_count("/first"), world.request_count("/slow")), (1, 1));
         assert_eq!(exit_code(&cluster.place.run(&["replay", "last"])), 0);
     }
+}
+
+/// Restate receives the start of the request, and the worker does not hear of it: nothing was sent.
+#[test]
+fn a_request_that_no_worker_has_sent_is_sent_when_restate_continues() {
+    let world = TestServer::start();
+    let Some(cluster) = Cluster::start(&world.egress_config()) else { return };
+    let call = |path: &str, method: &str| {
+        let url = format!("http://{}{path}", world.address);
+        json!({"type": "apiCall", "config": {"url": url, "method": method, "headers": [], "bodyType": "json", "body": "{}"}})
+    };
+    let steps = [call("/slow", "GET"), call("/second", "POST")];
+    cluster.place.write("flow.json", &json!({"name": "f", "description": "d", "steps": steps}).to_string());
+    let started = cluster.place.start(&["run", "flow.json"]);
+    world.wait_for_requests("/slow", 1);
+    cluster.restate.hang();
+    world.release_slow();
+    // Longer than the worker waits for an answer to its ping.
+    cluster.restate.pause(Duration::from_secs(17));
+    let ended = started.wait_with_output().expect("it ends");
+    assert_eq!(exit_code(&ended), 0, "{}", stderr_text(&ended));
+    assert_eq!(world.request_count("/second"), 1);
 }
 
 #[test]

@@ -51,7 +51,10 @@ fn databases_do_not_share_an_address_at_the_same_time() {
     let other = cluster.add_place("");
     let refused = other.run(&["worker", "--admin", &cluster.restate.admin(), "--listen", &cluster.address]);
     let printed = stderr_text(&refused);
-    assert!(exit_code(&refused) != 0 && printed.contains("another version, database or project"), "{printed}");
+    assert!(
+        exit_code(&refused) != 0 && printed.contains("another version, database, project or configuration"),
+        "{printed}"
+    );
 }
 
 #[test]
@@ -191,6 +194,19 @@ fn runs_of_a_dead_address_continue_at_another() {
     worker.wait_for_text("no worker answers at");
     let (exit, answered) = cluster.place.run_json(&["answer", "last", "rain"]);
     assert_eq!((exit, &answered["output"]), (0, &json!("LLM(A poem about rain)")), "{answered}");
+}
+
+/// A worker that hangs accepts connections and answers none.
+#[test]
+fn runs_of_an_address_that_hangs_continue_at_another() {
+    let Some(cluster) = Cluster::start("") else { return };
+    cluster.place.write("hello.json", HELLO);
+    let [address] = free_addresses();
+    let hanging = cluster.spawn_worker(&cluster.place, &["--listen", &address.to_string()], &[]);
+    hanging.send_signal("-STOP");
+    cluster.wait_for_text("no worker answers at");
+    let (exit, ran) = cluster.place.run_json(&["run", "hello.json"]);
+    assert_eq!((exit, &ran["output"]), (0, &json!("LLM(Say hello)")), "{ran}");
 }
 
 #[test]

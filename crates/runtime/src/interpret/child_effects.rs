@@ -236,7 +236,7 @@ impl Interpreter {
     pub(super) async fn call_function(
         &self,
         request: &CallRequest,
-        mut context: EffectContext,
+        context: &mut EffectContext,
         place: &StepContext,
         activity: &Activity<'_>,
     ) -> Result<EffectOutcome, EffectFailure> {
@@ -245,7 +245,7 @@ impl Interpreter {
         let below = ChildEffectRunner::new(self, place, context.attempt, activity);
         let functions = &self.effects.functions;
         let may_repeat = || !below.has_started() && functions.effect_class(request) == EffectClass::AtLeastOnce;
-        let call = || functions.call_function(request, &context, &below);
+        let call = || functions.call_function(request, context, &below);
         let output = self.repeat_in_outage(may_repeat, call).await;
         let usage = allowance.recorded_usage();
         self.ledger.add_usage(usage.as_ref());

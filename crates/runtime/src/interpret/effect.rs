@@ -90,7 +90,7 @@ impl Interpreter {
         &self,
         place: &StepContext,
         attempt: u32,
-        mut effect: Effect<'_>,
+        effect: &mut Effect<'_>,
     ) -> Result<Option<Value>, EffectFailure> {
         let path = &place.path;
         let exceeded = |error| Interrupt::Limit(Status::BudgetExceeded, error, path.clone());
@@ -103,7 +103,8 @@ impl Interpreter {
             class: effect.class,
         };
         crate::failpoint::hit("intent_append_before");
-        let was_started = self.log.emit_event(path, attempt, started)?.is_some();
+        let recorded = self.log.emit_event(path, attempt, started)?;
+        let was_started = recorded.is_some();
         self.report_missing_references(path, attempt, was_started);
         if let Some(requests) = &self.requests {
             requests.add(path, attempt, effect.request);
@@ -114,11 +115,12 @@ impl Interpreter {
         }
         // Boxed, because most attempts follow no record: a small future is allocated much faster.
         if self.log.is_following()
-            && let Some(recorded) = Box::pin(self.follow_record(place, attempt, &effect, &hash, was_started)).await
+            && let Some(recorded) = Box::pin(self.follow_record(place, attempt, effect, &hash, was_started)).await
         {
             return recorded;
         }
-        let outcome = self.obtain_outcome(place, attempt, &effect, was_started).await;
+        let may_have_sent = recorded.is_some_and(|started| self.log.may_have_sent(&started));
+        let outcome = self.obtain_outcome(place, attempt, effect, may_have_sent).await;
         self.log.note_own_outcome();
         let outcome = outcome?;
         self.check_output_size(effect.request, &outcome).map_err(EffectFailure::Step)?;
@@ -138,9 +140,9 @@ impl Interpreter {
         place: &StepContext,
         attempt: u32,
         effect: &Effect<'_>,
-        was_started: bool,
+        may_have_sent: bool,
     ) -> Result<EffectOutcome, EffectFailure> {
-        let may_have_happened = was_started || place.may_have_happened || self.asks_first;
+        let may_have_happened = may_have_sent || place.may_have_happened || self.asks_first;
         if may_have_happened
             && effect.class != EffectClass::AtLeastOnce
             && let Some(outcome) = Box::pin(self.resolve_uncertain(place, attempt, effect)).await?
@@ -241,7 +243,7 @@ impl Interpreter {
     ) -> Result<EffectOutcome, EffectFailure> {
         // Waiting for a person is not an activity: a run that only waits is suspended.
         if let Request::Ask(question) = effect.request {
-            return self.wait_for_answer(place, attempt, question, effect.expiry).await;
+            return Box::pin(self.wait_for_answer(place, attempt, question, effect.expiry)).await;
         }
         let work = self.perform_boxed(place, attempt, effect.request);
         let Some(limit) = effect.timeout_ms else { return work.await };
@@ -279,11 +281,11 @@ impl Interpreter {
         // The process may have been stopped meanwhile, for longer than its lease.
         self.log.ensure_lease().await.map_err(|error| EffectFailure::Interrupt(error.into()))?;
         let mut aborted = AbortGuard::new(&self.log, &place.path, attempt);
-        let context = self.effect_context(place, attempt);
+        let mut context = self.effect_context(place, attempt);
         let effects = &self.effects;
         let outcome = match request {
             // Boxed, so that other effects reserve no space for it.
-            Request::Generate(request) => Box::pin(self.generate_within_budget(request, context)).await,
+            Request::Generate(request) => Box::pin(self.generate_within_budget(request, &mut context)).await,
             Request::Http(request) => {
                 let reply = effects.http.send_request(request, &context).await;
                 reply.map_err(EffectFailure::from).and_then(|reply| read_reply(&reply, place.text.wording))
@@ -292,7 +294,7 @@ impl Interpreter {
                 let content = effects.scraper.fetch_page(request, &context).await;
                 content.map(|content| plain_outcome(content.into())).map_err(EffectFailure::from)
             }
-            Request::Call(request) => self.call_function(request, context, place, &activity).await,
+            Request::Call(request) => self.call_function(request, &mut context, place, &activity).await,
             Request::HttpExchange(request) => {
                 let reply = effects.http.send_request(request, &context).await;
                 let outcome = |reply: HttpReply| EffectOutcome {

@@ -137,8 +137,8 @@ impl Interpreter {
                     break 'tried EffectFailure::Step(failed);
                 }
                 let class = self.effect_class(&request);
-                let effect = Effect { request: &request, class, timeout_ms: policy.timeout_ms, expiry: None };
-                match self.run_attempt(place, attempt, effect).await {
+                let mut effect = Effect { request: &request, class, timeout_ms: policy.timeout_ms, expiry: None };
+                match self.run_attempt(place, attempt, &mut effect).await {
                     Ok(output) => return Ok(output),
                     Err(failure) => failure,
                 }

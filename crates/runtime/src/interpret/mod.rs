@@ -167,12 +167,14 @@ impl Interpreter {
         }
     }
 
-    /// Runs the whole plan. Returns the output of the root, or of the step that returned. The final variables are moved
-    /// into `left`, however the run ends.
-    pub(crate) async fn run(&self, plan: &Plan, start: Env, left: &FinalEnv) -> StepResult {
-        let start = Env { missing: Some(self.missing.clone()), ..start };
-        let mut guard = EnvGuard { env: start, final_env: left };
-        let env = &mut guard.env;
+    /// The variables at the start of the plan. They are moved into `left` when the guard is dropped, however the run ends.
+    pub(crate) fn guard_start(&self, start: Env, left: FinalEnv) -> EnvGuard {
+        EnvGuard { env: Env { missing: Some(self.missing.clone()), ..start }, final_env: left }
+    }
+
+    /// Runs the whole plan. Returns the output of the root, or of the step that returned.
+    pub(crate) async fn run(&self, plan: &Plan, start: &mut EnvGuard) -> StepResult {
+        let env = &mut start.env;
         let place = StepContext {
             path: Path::root(),
             text: plan.text,
@@ -218,11 +220,12 @@ impl Interpreter {
         {
             return (self.apply_error_policy(step, halt), Vec::new());
         }
-        match self.prepare_step(step, env, place) {
-            Err(halt) => (Err(halt), Vec::new()),
-            Ok(None) => (Ok(StepFlow::Skipped(None)), Vec::new()),
-            Ok(Some(names)) => (self.run_with_policy(step, env, place).await, names),
-        }
+        let names = match self.prepare_step(step, env, place) {
+            Err(halt) => return (Err(halt), Vec::new()),
+            Ok(None) => return (Ok(StepFlow::Skipped(None)), Vec::new()),
+            Ok(Some(names)) => names,
+        };
+        (self.run_with_policy(step, env, place).await, names)
     }
 
     /// Applies the error policy to a failure before the step itself, which is recorded already.
@@ -294,7 +297,9 @@ impl Interpreter {
             Composite::Dag(dag) => Box::pin(self.run_dag(dag, env, &inner)).await,
             Composite::Machine(machine) => Box::pin(self.run_machine(machine, env, &inner)).await,
             Composite::Loop(looped) => Box::pin(self.run_loop(looped, env, &inner)).await,
-            Composite::Branch { arms, otherwise } => self.run_branch(arms, otherwise.as_deref(), env, &inner).await,
+            Composite::Branch { arms, otherwise } => {
+                Box::pin(self.run_branch(arms, otherwise.as_deref(), env, &inner)).await
+            }
             Composite::Return(step) => {
                 self.run_step_at(step, env, inner).await.and_then(|output| Err(Interrupt::Return(output)))
             }
@@ -360,12 +365,13 @@ impl ThreadStorage {
     }
 }
 
-struct EnvGuard<'a> {
+/// The variables of a run in progress.
+pub(crate) struct EnvGuard {
     env: Env,
-    final_env: &'a FinalEnv,
+    final_env: FinalEnv,
 }
 
-impl Drop for EnvGuard<'_> {
+impl Drop for EnvGuard {
     fn drop(&mut self) {
         *self.final_env.0.lock() = std::mem::take(&mut self.env);
     }

@@ -21,7 +21,7 @@ impl Interpreter {
     pub(super) async fn generate_within_budget(
         &self,
         request: &GenerateRequest,
-        context: EffectContext,
+        context: &mut EffectContext,
     ) -> Result<EffectOutcome, EffectFailure> {
         if self.limits.tokens.is_none() && self.limits.micro_usd.is_none() {
             let path = context.path.clone();
@@ -29,7 +29,7 @@ impl Interpreter {
             self.ledger.add_usage(find_usage(&answered));
             return Ok(answer_outcome(answered.map_err(|failed| classify_failure(failed, path))?, request));
         }
-        let mut bounded = request.clone();
+        let mut bounded = Box::new(request.clone());
         let path = context.path.clone();
         let exceeded = |error| over_budget(error, path.clone());
         let claim = self.bound_cost(&mut bounded).map_err(exceeded)?;
@@ -43,11 +43,11 @@ impl Interpreter {
     async fn generate_reply(
         &self,
         request: &GenerateRequest,
-        mut context: EffectContext,
+        context: &mut EffectContext,
     ) -> Result<GenerateReply, FailedAttempt> {
         let allowance = Arc::new(BudgetAllowance::new(self.limits.clone()));
         context.allowance = Some(allowance.clone());
-        let call = || self.effects.model.generate_reply(request, &context);
+        let call = || self.effects.model.generate_reply(request, context);
         let answered = self.repeat_in_outage(|| true, call).await;
         answered.map_err(|error| FailedAttempt { error, usage: allowance.recorded_usage(), recorded: None })
     }

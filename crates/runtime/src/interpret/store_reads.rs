@@ -18,10 +18,12 @@ impl Interpreter {
         read: impl Fn() -> BoxFuture<'a, Result<T, JournalError>> + Send,
     ) -> Result<T, JournalError> {
         for _ in 0..MAX_OUTAGE_MS / RETRY_INTERVAL_MS {
-            match read().await {
-                Err(error) if error.is_outage() => self.effects.clock.sleep_for(RETRY_INTERVAL_MS).await,
-                done => return done,
+            let read = read().await;
+            if !read.as_ref().is_err_and(JournalError::is_outage) {
+                return read;
             }
+            drop(read);
+            self.effects.clock.sleep_for(RETRY_INTERVAL_MS).await;
         }
         read().await
     }
@@ -34,15 +36,15 @@ impl Interpreter {
         perform: impl Fn() -> EffectFuture<'a, T> + Send + Sync,
     ) -> Result<T, StepFailure> {
         for _ in 0..MAX_OUTAGE_MS / RETRY_INTERVAL_MS {
-            match perform().await {
-                Err(failure) if failure.code.is_store_outage() && may_repeat() => {
-                    self.effects.clock.sleep_for(RETRY_INTERVAL_MS).await;
-                    // During the outage the lease may have been lost. Then the failure is not stored either.
-                    if self.log.ensure_lease().await.is_err() {
-                        return Err(failure);
-                    }
-                }
+            // Moved out of the result, which would have room in the future of every effect.
+            let failure = match perform().await {
+                Err(failure) if failure.code.is_store_outage() && may_repeat() => failure,
                 done => return done,
+            };
+            self.effects.clock.sleep_for(RETRY_INTERVAL_MS).await;
+            // During the outage the lease may have been lost. Then the failure is not stored either.
+            if self.log.ensure_lease().await.is_err() {
+                return Err(failure);
             }
         }
         perform().await

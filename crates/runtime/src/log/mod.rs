@@ -237,6 +237,11 @@ impl RunLog {
         is_following
     }
 
+    /// Whether an earlier worker may have sent an effect that must not be sent twice and whose start is recorded.
+    pub(crate) fn may_have_sent(&self, started: &Record) -> bool {
+        started.seq <= self.journal.stored_at_claim(self.lease)
+    }
+
     /// Whether the record holds this event.
     pub(crate) fn has_record(&self, path: &Path, attempt: u32, kind: EventKind) -> bool {
         let state = self.lock_state();
