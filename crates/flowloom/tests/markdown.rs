@@ -125,6 +125,24 @@ fn what_is_missing_or_wrong_is_reported_before_anything_is_sent() {
     assert!(stderr_text(&output).contains("must be one of dry, warm"), "{}", stderr_text(&output));
 }
 
+/// Nothing would run the calls, so the answer is an empty text: that is asked for again if it must be an object.
+#[test]
+fn calls_of_tools_that_are_not_available_are_no_answer() {
+    let place = Workspace::new("");
+    place.write(
+        "script.json",
+        r#"[{"tool_calls": [{"name": "x"}]}, {"json": {"a": 1}}, {"tool_calls": [{"name": "x"}]}]"#,
+    );
+    place.write(
+        "calls.mdx",
+        "A number, please.\n\n\
+         <GenObject as=\"object\" model=\"scripted:script.json\" schema={$.z.object({ a: $.z.number() })} />\n\n\
+         A text, please.\n\n<GenText as=\"text\" model=\"scripted:script.json\" />\n",
+    );
+    let (exit, ran) = place.run_json(&["run", "calls.mdx"]);
+    assert_eq!((exit, &ran["result"]["results"]), (0, &json!({"object": {"a": 1}, "text": ""})), "{ran}");
+}
+
 #[test]
 fn the_result_is_written_as_files() {
     let place = Workspace::new("");

@@ -177,7 +177,7 @@ pub enum ScriptError {
         path: PathBuf,
     },
     /// All answers of the list are used up.
-    #[error("the script {path} has only {count} answers")]
+    #[error("the script {path} has only {count} answer{}", if *count == 1 { "" } else { "s" })]
     Exhausted {
         /// The file.
         path: String,

@@ -1,6 +1,7 @@
 //! [`Models`] implements the runtime's model trait. It selects the kind of model (`remote`, `local`, `scripted`) and
 //! does what they have in common.
 
+use std::future::Future;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -135,7 +136,23 @@ impl Models {
         self.given_answers.as_ref().map_or(0, GivenAnswers::count_unused)
     }
 
-    async fn ask_model(
+    /// Asks a model. Calls of tools are ignored if the request offers none, because nothing would run them.
+    fn ask_model(
+        &self,
+        request: &GenerateRequest,
+        context: &EffectContext,
+        key: &str,
+    ) -> impl Future<Output = Result<GenerateReply, ModelError>> {
+        self.ask_any_model(request, context, key).map_ok(|mut answer| {
+            if request.tools.is_empty() && !answer.tool_calls.is_empty() {
+                answer.tool_calls.clear();
+                answer.text.get_or_insert_default();
+            }
+            answer
+        })
+    }
+
+    async fn ask_any_model(
         &self,
         request: &GenerateRequest,
         context: &EffectContext,
@@ -156,7 +173,7 @@ impl Models {
             "local" => self.local.generate_answer(name, request, context).await,
             "scripted" => Ok(self.scripted.generate_answer(&self.script_path(name)?, request, context)?),
             _ => {
-                let target = resolve::resolve_target(&self.settings, &*self.environment, provider, name)?;
+                let target = Box::new(resolve::resolve_target(&self.settings, &*self.environment, provider, name)?);
                 let most = u32::try_from(self.default_max_tokens(&request.model)).unwrap_or(u32::MAX);
                 let answer = self.remote.generate_answer(&target, request, context, key, most).await?;
                 Ok(self.add_price(request, answer))
@@ -177,7 +194,7 @@ impl Models {
             _ if !request.purpose.is_strict() => schema,
             _ => schema.wrap_answer(),
         };
-        let request = schema.build_request(request);
+        let request = Box::new(schema.build_request(request));
         let mut answer = self.ask_model(&request, context, &context.idempotency_key()).await?;
         // A response with tool calls is not the answer yet.
         if !answer.tool_calls.is_empty() || !request.purpose.is_strict() {
@@ -190,7 +207,7 @@ impl Models {
         let first = answer.usage;
         // A refused answer was paid for, whatever comes of the next one.
         let charge = |usage| context.allowance.iter().for_each(|allowance| allowance.add_usage(usage));
-        let again = structured::repair_request(&request, &answer, &problem);
+        let again = Box::new(structured::repair_request(&request, &answer, &problem));
         answer = match self.ask_model(&again, context, &format!("{}-repair", context.idempotency_key())).await {
             Ok(answer) => answer,
             Err(error) => {

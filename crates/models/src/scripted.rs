@@ -98,7 +98,13 @@ pub(crate) fn parse_answer(answer: &Value) -> Result<GenerateReply, ScriptError>
         };
     };
     let has_only = |keys: &[&str]| !map.is_empty() && map.keys().all(|key| keys.contains(&&**key));
-    if !["error", "json"].iter().any(|key| has_only(&[key])) && !has_only(&["text", "tool_calls"]) {
+    let has_kind = |key: &str, is_kind: fn(&Value) -> bool| {
+        map.get(key).is_none_or(|value| *value == Value::Null || is_kind(value))
+    };
+    let is_reply = has_only(&["text", "tool_calls"])
+        && has_kind("text", |text| text.as_str().is_some())
+        && has_kind("tool_calls", |calls| calls.as_list().is_some());
+    if !["error", "json"].iter().any(|key| has_only(&[key])) && !is_reply {
         return Ok(text(&json::write_json(answer)));
     }
     if let Some(message) = map.get("error") {

@@ -58,8 +58,8 @@ impl RemoteModels {
         count: usize,
     ) -> Result<Vec<Vec<f32>>, ProviderError> {
         let post = JsonPost { path: "embeddings", key, traceparent: None, body: body.to_owned(), idle: self.idle };
-        let reply = self.post_json(target, post).await?;
-        let body = with_idle_timeout(self.idle, read_body(reply, MAX_BODY_BYTES)).await?;
+        let mut reply = self.post_json(target, post).await?;
+        let body = with_idle_timeout(self.idle, read_body(&mut reply, MAX_BODY_BYTES)).await?;
         let answer = serde_json::from_slice(&body.require_complete()?).map_err(ProviderError::AnswerNotJson)?;
         order_vectors(answer, count)
     }

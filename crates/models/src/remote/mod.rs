@@ -11,7 +11,7 @@ mod openai;
 mod sse;
 mod status;
 
-use std::future::Future;
+use std::future::{self, Future};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -20,7 +20,8 @@ use flowloom_core::effect::GenerateRequest;
 use flowloom_runtime::descriptors::{self, is_out_of_descriptors};
 use flowloom_runtime::effects::{BoxFuture, EffectContext};
 use flowloom_runtime::timing::ResponseTimer;
-use futures_util::FutureExt as _;
+use futures_util::future::Either;
+use futures_util::{FutureExt as _, TryFutureExt as _};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 pub(crate) use answer::ProviderAnswer;
@@ -127,12 +128,12 @@ impl RemoteModels {
         max_tokens: u32,
     ) -> Result<ProviderAnswer, ModelError> {
         let (traceparent, native_schema) = (context.traceparent(), request.schema.is_some());
-        let call = ProviderCall { target, request, key, traceparent, max_tokens, native_schema, idle: self.idle };
+        let mut call = ProviderCall { target, request, key, traceparent, max_tokens, native_schema, idle: self.idle };
         // The time in which the call waits for a descriptor does not count towards its time-out.
         let timer = ResponseTimer::start();
         let _permit = descriptors::acquire_for_call(&context.user).await;
         timer.end_queue();
-        let mut answer = self.with_timeout(target, self.call_with_retries(call, context, &timer)).await?;
+        let mut answer = self.with_timeout(target, self.call_with_retries(&mut call, context, &timer)).await?;
         timer.add_to(&mut answer.response);
         Ok(answer)
     }
@@ -154,7 +155,7 @@ impl RemoteModels {
 
     async fn call_with_retries(
         &self,
-        mut call: ProviderCall<'_>,
+        call: &mut ProviderCall<'_>,
         context: &EffectContext,
         timer: &ResponseTimer,
     ) -> Result<ProviderAnswer, ProviderError> {
@@ -168,9 +169,9 @@ impl RemoteModels {
                 context.deltas.push(&context.path, context.attempt, text);
             };
             let result = match call.target.protocol {
-                Protocol::OpenAi => self.call_openai(&call, &mut show).await,
+                Protocol::OpenAi => self.call_openai(call, &mut show).await,
                 Protocol::Anthropic | Protocol::Gemini => {
-                    Box::pin(native::call_once(self.http.web_client()?, &call, self.pause.now(), &mut show)).await
+                    Box::pin(native::call_once(self.http.web_client()?, call, self.pause.now(), &mut show)).await
                 }
             };
             let error = match result {
@@ -206,14 +207,18 @@ impl RemoteModels {
         show: &mut (dyn FnMut(&str) + Send),
     ) -> Result<ProviderAnswer, ProviderError> {
         let Target { provider, model, .. } = call.target;
-        let body = openai::request_body(provider, model, call.request, call.native_schema).to_string();
-        let traceparent = call.traceparent.as_deref();
         // An answer that is not streamed begins when it is complete.
         let idle = if call.request.options.stream == Some(false) { self.total } else { call.idle };
-        let post = JsonPost { path: "chat/completions", key: call.key, traceparent, body, idle };
+        let post = JsonPost {
+            path: "chat/completions",
+            key: call.key,
+            traceparent: call.traceparent.as_deref(),
+            body: openai::request_body(provider, model, call.request, call.native_schema).to_string(),
+            idle,
+        };
         let mut reply = self.post_json(call.target, post).await?;
         if reply.get_header("content-type").starts_with("application/json") {
-            let body = with_idle_timeout(call.idle, read_body(reply, MAX_BODY_BYTES)).await?;
+            let body = with_idle_timeout(call.idle, read_body(&mut reply, MAX_BODY_BYTES)).await?;
             return parse_whole_answer(&body.require_complete()?, show);
         }
         let mut stream = openai::AnswerAssembler::default();
@@ -236,7 +241,28 @@ impl RemoteModels {
     }
 
     /// Sends a body to a provider with OpenAI's protocol; returns its response unless it is an error.
-    async fn post_json(&self, target: &Target, post: JsonPost<'_>) -> Result<HttpReply, ProviderError> {
+    ///
+    /// Not an `async fn`: such a future has room for what builds the request, and many calls wait in it.
+    fn post_json<'a>(
+        &'a self,
+        target: &Target,
+        post: JsonPost<'_>,
+    ) -> impl Future<Output = Result<HttpReply, ProviderError>> + use<'a> {
+        match self.start_post(target, post) {
+            Ok(sent) => Either::Left(sent.and_then(|reply| match reply.status {
+                200..300 => Either::Left(future::ready(Ok(reply))),
+                _ => Either::Right(Box::pin(self.read_error(reply))),
+            })),
+            Err(error) => Either::Right(future::ready(Err(error))),
+        }
+    }
+
+    /// Sends a body; the future completes with the head of the response. Fails if there can be no such request.
+    fn start_post<'a>(
+        &'a self,
+        target: &Target,
+        post: JsonPost<'_>,
+    ) -> Result<impl Future<Output = Result<HttpReply, ProviderError>> + use<'a>, ProviderError> {
         let JsonPost { path, key, traceparent, body, idle } = post;
         let mut headers = HeaderMap::with_capacity(4);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -248,13 +274,13 @@ impl RemoteModels {
             headers.insert(AUTHORIZATION, http::secret_header(&format!("Bearer {key}"))?);
         }
         let url = format!("{}/{path}", target.base_url);
-        let reply = with_idle_timeout(idle, self.http.post_json(&url, headers, body)).await??;
-        if (200..300).contains(&reply.status) {
-            return Ok(reply);
-        }
-        let (status, headers) = (reply.status, reply.headers.clone());
-        let body = with_idle_timeout(self.idle, read_body(reply, MAX_ERROR_BODY_BYTES)).await?.bytes;
-        Err(status::status_error(status, &headers, &String::from_utf8_lossy(&body), self.pause.now()))
+        Ok(with_idle_timeout(idle, self.http.post_json(&url, headers, body)?).map(|sent| sent.flatten()))
+    }
+
+    /// Reads the reason of an error; returns it as an error.
+    async fn read_error(&self, mut reply: HttpReply) -> Result<HttpReply, ProviderError> {
+        let body = with_idle_timeout(self.idle, read_body(&mut reply, MAX_ERROR_BODY_BYTES)).await?.bytes;
+        Err(status::status_error(reply.status, &reply.headers, &String::from_utf8_lossy(&body), self.pause.now()))
     }
 }
 
@@ -281,7 +307,7 @@ impl ResponseBody {
 }
 
 /// Reads up to `most` bytes of a body.
-async fn read_body(mut reply: HttpReply, most: usize) -> ResponseBody {
+async fn read_body(reply: &mut HttpReply, most: usize) -> ResponseBody {
     let mut bytes = Vec::new();
     loop {
         match reply.next_piece().await {

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use flowloom_core::chat::{GenerateOptions, Message, Role, Usage};
+use flowloom_core::chat::{GenerateOptions, Message, Role, ToolDeclaration, Usage};
 use flowloom_core::effect::{GenerateReply, GenerateRequest, Purpose};
 use flowloom_core::error::Retry;
 use flowloom_core::limits::Limits;
-use flowloom_core::{Code, Path, RunId, StepFailure, json};
+use flowloom_core::{Code, Path, RunId, StepFailure, Value, json};
 use flowloom_runtime::effects::{BoxFuture, BudgetAllowance, Deltas, EffectContext, Model};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -476,10 +476,10 @@ async fn signatures_of_gemini_are_returned_with_their_call() {
         r#"{{"candidates":[{{"content":{{"parts":[{call}],"role":"model"}},"finishReason":"STOP"}}]}}"#
     )]);
     let model = "gemini:gemini-3-pro-preview";
-    let outcome = run_call(new_request(model), vec![ServerAction::Send(answer.clone())]).await;
-    let calls = outcome.result.unwrap().tool_calls;
+    let look = ToolDeclaration { name: "look".into(), description: "Looks".into(), parameters: Value::Null };
+    let request = GenerateRequest { tools: vec![look], ..new_request(model) };
+    let calls = run_call(request, vec![ServerAction::Send(answer.clone())]).await.result.unwrap().tool_calls;
     assert_eq!((calls[0].name.as_str(), calls[0].signatures.as_slice()), ("look", ["signed".to_owned()].as_slice()));
-
     let result = Message { tool_call_id: Some(calls[0].id.clone()), ..Message::new(Role::Tool, "42") };
     let turn = Message { tool_calls: calls, ..Message::new(Role::Assistant, "") };
     let messages = vec![Message::new(Role::User, "hi"), turn, result];

@@ -7,10 +7,12 @@ mod head;
 mod plain;
 mod pool;
 
+use std::future::Future;
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::future::Either;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderValue};
 
@@ -46,22 +48,25 @@ impl HttpClient {
         HttpClient { proxy, web: OnceLock::new(), plain: OnceLock::new() }
     }
 
-    /// Posts JSON.
-    pub(super) async fn post_json(
-        &self,
+    /// Posts JSON; the future completes with the head of the response. Fails if there can be no such request.
+    pub(super) fn post_json<'a>(
+        &'a self,
         url: &str,
         headers: HeaderMap,
         body: String,
-    ) -> Result<HttpReply, ProviderError> {
+    ) -> Result<impl Future<Output = Result<HttpReply, ProviderError>> + use<'a>, ProviderError> {
         let url = Url::parse(url).map_err(|error| ProviderError::InvalidBaseUrl(error.into()))?;
         if self.proxy.is_none() && url.scheme() == "http" && url.username().is_empty() && url.password().is_none() {
-            return self.plain.get_or_init(plain::PlainClient::new).post_json(&url, headers, body).await;
+            let plain = self.plain.get_or_init(plain::PlainClient::new);
+            return Ok(Either::Left(plain.post_json(url, &headers, &body)));
         }
+        let request = self.web_client()?.post(url).headers(headers).body(body);
         // Boxed, so that the future of a plain call has no room for it.
-        let sent = Box::pin(self.web_client()?.post(url).headers(headers).body(body).send()).await;
-        let reply = sent.map_err(ProviderError::from_request)?;
-        let (status, headers) = (reply.status().as_u16(), reply.headers().clone());
-        Ok(HttpReply { status, headers, body: ReplyBody::Web(Box::new(reply)) })
+        Ok(Either::Right(Box::pin(async move {
+            let reply = request.send().await.map_err(ProviderError::from_request)?;
+            let (status, headers) = (reply.status().as_u16(), reply.headers().clone());
+            Ok(HttpReply { status, headers, body: ReplyBody::Web(Box::new(reply)) })
+        })))
     }
 
     /// The reqwest client.

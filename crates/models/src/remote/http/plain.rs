@@ -1,11 +1,13 @@
 //! One request and its response over a socket without TLS.
 
 use std::error::Error;
+use std::future::{self, Future};
 use std::io;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use futures_util::future::Either;
 use hyper_util::client::legacy::connect::HttpConnector;
 use reqwest::Url;
 use reqwest::header::HeaderMap;
@@ -37,29 +39,32 @@ impl PlainClient {
         PlainClient { connector, pool: Arc::default() }
     }
 
-    pub(super) async fn post_json(
-        &self,
-        url: &Url,
-        headers: HeaderMap,
-        body: String,
-    ) -> Result<HttpReply, ProviderError> {
-        let request = head::write_request(url, &headers, &body);
-        drop((headers, body));
-        let server = head::host_header(url);
-        let stream = match self.pool.take_connection(&server) {
-            Some(stream) => stream,
-            None => Box::pin(self.open_connection(url)).await?,
+    /// Not an `async fn`: such a future has room for its arguments, and many calls wait in it.
+    pub(super) fn post_json<'a>(
+        &'a self,
+        url: Url,
+        headers: &HeaderMap,
+        body: &str,
+    ) -> impl Future<Output = Result<HttpReply, ProviderError>> + use<'a> {
+        let request = head::write_request(&url, headers, body);
+        let server = head::host_header(&url);
+        let opening = match self.pool.take_connection(&server) {
+            Some(stream) => Either::Left(future::ready(Ok(stream))),
+            None => Either::Right(Box::pin(self.open_connection(url))),
         };
-        let (stream, read, head) =
-            exchange_head(stream, request).await.map_err(|error| ProviderError::ConnectionFailed(error.into()))?;
-        let ResponseHead { status, headers, framing, is_reusable } = head;
-        let home = is_reusable.then(|| (self.pool.clone(), server));
-        let body = super::ReplyBody::Plain(PlainBody::new(stream, read, framing, home));
-        Ok(HttpReply { status, headers, body })
+        async move {
+            let (stream, read, head) = exchange_head(opening.await?, request)
+                .await
+                .map_err(|error| ProviderError::ConnectionFailed(error.into()))?;
+            let ResponseHead { status, headers, framing, is_reusable } = head;
+            let home = is_reusable.then(|| (self.pool.clone(), server));
+            let body = super::ReplyBody::Plain(PlainBody::new(stream, read, framing, home));
+            Ok(HttpReply { status, headers, body })
+        }
     }
 
-    async fn open_connection(&self, url: &Url) -> Result<TcpStream, ProviderError> {
-        let connected = self.connector.clone().call(parse_address(url)?).await;
+    async fn open_connection(&self, url: Url) -> Result<TcpStream, ProviderError> {
+        let connected = self.connector.clone().call(parse_address(&url)?).await;
         Ok(connected.map_err(|error| ProviderError::ConnectionFailed(error.into()))?.into_inner())
     }
 }

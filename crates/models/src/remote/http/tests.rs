@@ -184,7 +184,7 @@ async fn answer_request(stream: &mut TcpStream, bytes: &str) -> String {
 
 async fn post_json(http: &HttpClient, url: &str) -> Result<HttpReply, ProviderError> {
     let headers = HeaderMap::from_iter([(reqwest::header::AUTHORIZATION, secret_header("Bearer k").unwrap())]);
-    http.post_json(url, headers, "{}".to_owned()).await
+    http.post_json(url, headers, "{}".to_owned())?.await
 }
 
 async fn read_text(mut reply: HttpReply) -> Result<String, ProviderError> {
@@ -274,7 +274,7 @@ async fn a_server_may_refuse_before_it_has_read_everything() {
         stream
     };
     let huge = "x".repeat(32 << 20);
-    let (reply, _stream) = tokio::join!(http.post_json(&url, HeaderMap::new(), huge), refused);
+    let (reply, _stream) = tokio::join!(http.post_json(&url, HeaderMap::new(), huge).unwrap(), refused);
     let reply = reply.unwrap();
     assert_eq!((reply.status, read_text(reply).await.unwrap().as_str()), (413, "big"));
 }
