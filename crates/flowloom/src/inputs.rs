@@ -188,9 +188,9 @@ pub(crate) fn parse_entry(text: &str) -> Result<(&str, Value), CommandError> {
     parse_assignment(text).ok_or_else(wrong)?
 }
 
-/// `None` if the text has no `=`.
+/// `None` if the text has no `=`, or no name before it.
 fn parse_assignment(text: &str) -> Option<Result<(&str, Value), CommandError>> {
-    let (name, value) = text.split_once('=')?;
+    let (name, value) = text.split_once('=').filter(|(name, _)| !matches!(name.trim(), "" | ":"))?;
     Some(parse_assigned(name, value))
 }
 

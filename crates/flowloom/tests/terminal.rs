@@ -36,6 +36,27 @@ const ASK_TWICE: &str = r#"{"id": "questions", "name": "Questions", "steps": [
   {"name": "all", "functionId": "agent::chat", "mode": "collect", "promptTemplate": "{{input}}", "errorMode": "fail"}
 ]}"#;
 
+/// A node that says itself that it has failed, and one after it.
+const REFUSED_OUTPUT: &str = r#"{"pipeline": {"id": "p", "name": "p", "nodes": [
+    {"id": "first", "block_id": "refuse", "inputs": {}},
+    {"id": "second", "block_id": "refuse", "inputs": {"value": "{{first.value}}"}}
+  ], "edges": []},
+  "blocks": [{"id": "refuse", "execution_type": "python",
+    "source_code": "def execute(inputs, context):\n    return {'error': 'nothing found'}"}]
+}"#;
+
+/// A condition that does not hold, and a model call after it.
+const NO_BRANCH: &str = "Hello
+
+<Cond as=\"draft\" if={false}>
+A draft.
+</Cond>
+
+A poem, please.
+
+<GenText as=\"poem\" model=\"scripted:script.json\" />
+";
+
 /// A workspace with definitions and a scripted model.
 fn create_workspace() -> Workspace {
     let place = Workspace::new("default_model = \"scripted:script.json\"\n");
@@ -121,6 +142,22 @@ fn a_run_that_fails_says_why() {
     check_output("run-refused", &place, &["run", "nowhere.json"]);
     check_output("resume-ended", &place, &["resume", "last"]);
     check_output("show-nothing", &place, &["show", "0123"]);
+}
+
+/// The output of a node is looked at when the node has ended.
+#[test]
+fn a_node_whose_output_is_refused_is_shown_as_failed() {
+    let place = create_workspace();
+    place.write("pipeline.json", REFUSED_OUTPUT);
+    check_output("run-refused-output", &place, &["run", "pipeline.json"]);
+}
+
+/// The name of the condition stands in the conversation, and the author refers to nothing.
+#[test]
+fn a_condition_that_does_not_hold_is_no_missing_reference() {
+    let place = create_workspace();
+    place.write("poem.mdx", NO_BRANCH);
+    check_output("run-no-branch", &place, &["run", "poem.mdx"]);
 }
 
 #[test]

@@ -23,8 +23,12 @@ pub(super) fn validate_block(block: &Value) -> Vec<String> {
     let given = |key: &str| block.get(key).filter(|value| **value != Value::Null);
     let is_trigger = given("category").and_then(Value::as_str) == Some("trigger");
     for key in ["name", "description"] {
-        if given(key).and_then(Value::as_str).is_none_or(|text| text.trim().is_empty()) {
-            problems.push(format!("{key:?} must be a string"));
+        match given(key) {
+            None => problems.push(format!("{key:?} is missing")),
+            Some(text) if text.as_str().is_none_or(|text| text.trim().is_empty()) => {
+                problems.push(format!("{key:?} must be a string"));
+            }
+            Some(_) => {}
         }
     }
     problems.extend(check_one_of("category", given("category"), &BLOCK_CATEGORIES));
@@ -52,14 +56,21 @@ pub(super) fn validate_block(block: &Value) -> Vec<String> {
 
 fn check_one_of(key: &str, given: Option<&Value>, known: &[&str]) -> Option<String> {
     let is_known = given.and_then(Value::as_str).is_some_and(|text| known.contains(&text));
-    (!is_known).then(|| format!("{key:?} must be one of {}", known.join(", ")))
+    let known = known.join(", ");
+    (!is_known).then(|| match given {
+        None => format!("{key:?} is missing; it is one of {known}"),
+        Some(_) => format!("{key:?} must be one of {known}"),
+    })
 }
 
 /// Checks a schema of inputs or outputs. Both are objects, so the schema must describe one.
 fn check_schema(key: &str, given: Option<&Value>) -> Vec<String> {
-    let Some(schema) = given.filter(|schema| schema.as_map().is_some()) else {
-        return vec![format!("{key:?} must be a JSON Schema: an object")];
+    let Some(schema) = given else {
+        return vec![format!("{key:?} is missing; it is a JSON Schema with the type \"object\"")];
     };
+    if schema.as_map().is_none() {
+        return vec![format!("{key:?} must be a JSON Schema: an object")];
+    }
     if schema.get("type").is_some_and(|kind| kind.as_str() != Some("object")) {
         return vec![format!("{key:?} must have the type \"object\"")];
     }

@@ -147,20 +147,18 @@ fn warn_about(source: &LoadedDefinition, tool: &str, origin: &str) -> Diagnostic
         .with_help("let a person approve each call with `needs_approval` or `needsApproval`, or do not offer the tool")
 }
 
-/// Where a definition names a tool: itself, all tools of its server, or the agent that has it in a file of its own.
+/// Where a definition names a tool: itself, all tools of its server, or the agent that has it in a file of its own. A list of
+/// tools is searched first, because the name may also stand in a prompt or be that of the workflow.
 fn find_tool(text: &str, tool: &str) -> Span {
     let server = tool.split_once("::").map(|(server, _)| format!("{server}::*"));
     let quoted = format!("\"{tool}\"");
-    let words = [
-        Some(quoted.as_str()),
-        Some(tool),
-        server.as_deref(),
-        Some("\"tools\""),
-        Some("\"agentId\""),
-        Some("\"name\""),
-    ];
-    let mut found = words.into_iter().flatten().filter_map(|word| Some((text.find(word)?, word.len())));
-    found.next().map_or_else(Span::default, |(start, length)| Span { start, length })
+    let names = || [Some(quoted.as_str()), Some(tool), server.as_deref()].into_iter().flatten();
+    let list = ["\"tools\"", "tools="].into_iter().filter_map(|word| text.find(word)).min();
+    let find_from = |from: usize, word: &str| Some((from + text[from..].find(word)?, word.len()));
+    let in_list = list.and_then(|from| names().find_map(|word| find_from(from, word)));
+    let places = || names().chain(["\"tools\"", "\"agentId\"", "\"name\""]);
+    let found = in_list.or_else(|| places().find_map(|word| find_from(0, word)));
+    found.map_or_else(Span::default, |(start, length)| Span { start, length })
 }
 
 fn collect_tools(plan: &Plan) -> Vec<&AgentTool> {

@@ -142,9 +142,11 @@ pub fn is_conversation(plan: &Plan) -> bool {
 
 /// Whether the inputs have messages, or a message whose text counts.
 fn names_message(inputs: &Value, counts: impl Fn(&str) -> bool) -> bool {
-    let message = inputs.get("message").filter(|message| **message != Value::Null);
-    message.is_some_and(|message| message.as_str().is_none_or(counts))
-        || inputs.get("messages").and_then(Value::as_list).is_some_and(|list| !list.is_empty())
+    // Inputs of the wrong kind are refused when the run starts.
+    let given = |name: &str| inputs.get(name).filter(|given| **given != Value::Null);
+    (inputs.as_map().is_none() && *inputs != Value::Null)
+        || given("message").is_some_and(|message| message.as_str().is_none_or(counts))
+        || given("messages").is_some_and(|messages| messages.as_list().is_none_or(|list| !list.is_empty()))
 }
 
 /// Texts that count as agreement. A longer text, such as "yes, but later", does not.

@@ -7,7 +7,7 @@ use crate::expr::{Expr, Lookup, Ref};
 use crate::hash::{Hash, Hasher};
 use crate::path::Path;
 use crate::plan::MissingReferences;
-use crate::plan::missing::is_written_undefined;
+use crate::plan::missing::{is_written, is_written_undefined};
 use crate::value::{Map, Value};
 
 /// Variables in the order of their first write, with a digest of all writes.
@@ -184,7 +184,7 @@ impl Lookup for Env {
     }
 
     fn report_undefined(&self, expr: &Expr) {
-        if let Some(missing) = self.missing.as_ref().filter(|_| !is_written_undefined(expr)) {
+        if let Some(missing) = self.missing.as_ref().filter(|_| is_written(expr) && !is_written_undefined(expr)) {
             missing.add_message(|| self.describe_undefined(expr));
         }
     }

@@ -104,7 +104,6 @@ impl Env {
                     }
                     source.to_owned()
                 }
-                Js::Name(name) => name.to_string(),
                 _ => "an expression".to_owned(),
             },
             Expr::Script(script) => script.source.trim().to_owned(),
@@ -114,6 +113,12 @@ impl Env {
         let names = self.vars.as_map().keys().map(|name| &**name).chain(locals);
         format!("{source} is undefined; {}", list_variables(names))
     }
+}
+
+/// Whether an author wrote an expression. A bare name is one of the engine, such as the result of an action that it adds to the
+/// conversation.
+pub(super) fn is_written(expr: &Expr) -> bool {
+    !matches!(expr, Expr::Js(js) if matches!(**js, Js::Name(_)))
 }
 
 /// Whether an expression is the word `undefined`: its author wants no value.

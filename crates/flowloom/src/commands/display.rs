@@ -100,7 +100,7 @@ impl<'a> RunDisplay<'a> {
         while driven.outcome.state.status == Status::Waiting {
             let open = driven.outcome.state.open_steps().find_map(|step| Some((step.path, step.question?)));
             let Some((path, question)) = open else { break };
-            let Some(text) = tokio::task::block_in_place(|| ask::prompt_answer(&question.question)) else { break };
+            let Some(text) = tokio::task::block_in_place(|| ask::prompt_answer(question)) else { break };
             let action = CommandAction::Answer { path: path.clone(), value: parse_answer(question, &text) };
             let opened = self.app.runs.open_run_by_id(driven.outcome.id).await?;
             let command = new_command(None, user, action);

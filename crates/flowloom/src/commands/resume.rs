@@ -9,6 +9,7 @@ use flowloom_app::runs::open_steps::{select_question, select_uncertain};
 use flowloom_app::runs::retry::build_retry;
 use flowloom_app::runs::stored::LoadedRun;
 use flowloom_core::code::Code;
+use flowloom_core::effect::AskRequest;
 use flowloom_core::event::Resolution;
 use flowloom_core::plan::Plan;
 use flowloom_core::state::{OpenStep, RunState};
@@ -133,16 +134,24 @@ pub(crate) async fn answer_question(global: &Global, arguments: AnswerArgs) -> C
     let state = opened.state();
     let mut exit = 0;
     for step in list_answered(&state, &arguments)? {
-        let text = match &arguments.answer {
-            Some(answer) => answer.clone(),
-            None => prompt_answer(step.question.map(|question| &*question.question).unwrap_or_default())?,
+        exit = loop {
+            let text = match (&arguments.answer, step.question) {
+                (Some(answer), _) => answer.clone(),
+                (None, question) => prompt_answer(question)?,
+            };
+            let value = match step.question {
+                Some(question) if question.schema.is_some() => parse_answer(question, &text),
+                _ => parse_json_or_text(&text),
+            };
+            let command = new_command(None, "answer", CommandAction::Answer { path: step.path.clone(), value });
+            match send_and_report(global, &app, &opened, command, arguments.no_resume, &arguments.output).await {
+                // A person who is prompted can answer again.
+                Err(error) if error.code == Code::AnswerInvalid && arguments.answer.is_none() => {
+                    eprintln!("{}", error.message);
+                }
+                sent => break sent?,
+            }
         };
-        let value = match step.question {
-            Some(question) if question.schema.is_some() => parse_answer(question, &text),
-            _ => parse_json_or_text(&text),
-        };
-        let command = new_command(None, "answer", CommandAction::Answer { path: step.path, value });
-        exit = send_and_report(global, &app, &opened, command, arguments.no_resume, &arguments.output).await?;
     }
     Ok(exit)
 }
@@ -174,8 +183,9 @@ pub(crate) async fn resolve_effect(global: &Global, arguments: ResolveArgs) -> C
 }
 
 /// Prompts for the answer that the command line lacks.
-fn prompt_answer(question: &str) -> Result<String, CommandError> {
-    let answer = ask::can_prompt().then(|| tokio::task::block_in_place(|| ask::prompt_answer(question))).flatten();
+fn prompt_answer(question: Option<&AskRequest>) -> Result<String, CommandError> {
+    let prompt = || tokio::task::block_in_place(|| ask::prompt_answer(question?));
+    let answer = ask::can_prompt().then(prompt).flatten();
     answer.ok_or_else(|| CommandError::usage("there is no answer; write it after the run: flowloom answer RUN ANSWER"))
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use flowloom_app::config::Config;
 use flowloom_core::code::Code;
+use flowloom_core::effect::AskRequest;
 use flowloom_core::plan::{Input, InputKind, Inputs, Plan};
 use flowloom_core::value::{Number, Value};
 
@@ -114,8 +115,10 @@ pub(crate) fn prompt_line(question: &str, help: Option<&str>) -> Result<String, 
 }
 
 /// Prompts for the answer to the question of a run; `None` if the person gives none.
-pub(crate) fn prompt_answer(question: &str) -> Option<String> {
-    prompt_text(question, Some("Esc leaves the run waiting"), None).ok()
+pub(crate) fn prompt_answer(question: &AskRequest) -> Option<String> {
+    let kind = question.schema.as_ref().and_then(|schema| schema.get("type")?.as_str());
+    let choice = if kind == Some("boolean") { " (yes/no)" } else { "" };
+    prompt_text(&format!("{}{choice}", question.question), Some("Esc leaves the run waiting"), None).ok()
 }
 
 /// Adds to an error how an input is given without a prompt.

@@ -2,7 +2,7 @@
 //! plain lines if stderr is not a terminal; on stdout the answer as it is written, if stdout is a terminal.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
@@ -35,6 +35,8 @@ pub(crate) struct ProgressScreen {
     answer: Option<AnswerStream>,
     bars: Option<MultiProgress>,
     lines: HashMap<Path, StepLine>,
+    /// The paths of the steps around those whose failure was shown.
+    around_failures: HashSet<String>,
     /// Whether the run begins with the record of another one, which may have the answers to its questions.
     is_fork: bool,
     /// Questions of a fork that are not answered yet.
@@ -61,6 +63,7 @@ impl ProgressScreen {
             answer: None,
             bars: (is_terminal && !quiet).then(MultiProgress::new),
             lines: HashMap::new(),
+            around_failures: HashSet::new(),
             is_fork: false,
             questions: Vec::new(),
         }
@@ -239,9 +242,15 @@ impl ProgressScreen {
     }
 
     fn end_step(&mut self, record: &Record, phase: Phase, note: String) {
-        let Some(line) = self.lines.remove(&record.path) else {
-            // An attempt whose request could not be built never started.
-            if phase == Phase::Failed && record.attempt > 0 {
+        let line = self.lines.remove(&record.path);
+        // A step can fail without an attempt in progress: its request could not be built, or its output is refused. The
+        // failure of a step around others is theirs, which was shown.
+        let is_known = record.attempt == 0 && self.around_failures.contains(record.path.as_str());
+        if phase == Phase::Failed {
+            self.around_failures.extend(record.path.ancestors().map(str::to_owned));
+        }
+        let Some(line) = line else {
+            if phase == Phase::Failed && !is_known {
                 self.print_line(&format!("{} {}  {note}", paint_phase(phase), record.path));
             }
             return;

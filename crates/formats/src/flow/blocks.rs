@@ -353,11 +353,22 @@ impl FlowCompiler<'_> {
             }
             template
         });
-        let summarize = config.get("enableSummarization").is_none_or(|node| node.to_value().is_truthy());
+        let summarize = self.read_summarization(config);
         Some(Step::new(
             key,
             Leaf::Scrape(Scrape { url, capture, selector, summary: summarize.then_some(SUMMARY), messages: MESSAGES }),
         ))
+    }
+
+    /// Whether a long page is summarised. AnythingLLM takes any text as true.
+    fn read_summarization(&mut self, config: &Fields<'_>) -> bool {
+        let Some(node) = config.get("enableSummarization") else { return true };
+        if is_negation(node) {
+            let message = "\"enableSummarization\" is text, which counts as true";
+            self.problems.add_warning(Code::WrongKind, node.span, message).help =
+                Some("write true or false without quotation marks".into());
+        }
+        node.to_value().is_truthy()
     }
 
     /// Reports a constant selector that cannot be read.
@@ -381,8 +392,6 @@ impl FlowCompiler<'_> {
 
     /// Whether the step's result is the flow's answer. AnythingLLM takes any text and any number but 0 as true.
     fn read_direct_output(&mut self, config: &Fields<'_>) -> bool {
-        /// Texts that mean the opposite of what AnythingLLM makes of them.
-        const NEGATIONS: [&str; 4] = ["false", "no", "off", "0"];
         let Some(node) = config.get_non_null("directOutput") else { return false };
         if let NodeKind::Bool(direct) = node.kind {
             return direct;
@@ -390,7 +399,7 @@ impl FlowCompiler<'_> {
         if !node.to_value().is_truthy() {
             return false;
         }
-        if node.as_str().is_some_and(|text| NEGATIONS.contains(&text.trim().to_lowercase().as_str())) {
+        if is_negation(node) {
             let message = "\"directOutput\" must be true or false; AnythingLLM treats any text as true";
             self.problems.add_error(Code::WrongKind, node.span, message).help =
                 Some("write true or false without quotation marks".into());
@@ -432,4 +441,9 @@ impl FlowCompiler<'_> {
         };
         Some(Step { kind: StepKind::Composite(Composite::Return(Box::new(step))), ..outer })
     }
+}
+
+/// Whether a node is a text that means the opposite of what AnythingLLM makes of it.
+fn is_negation(node: &Node) -> bool {
+    node.as_str().is_some_and(|text| ["false", "no", "off", "0"].contains(&text.trim().to_lowercase().as_str()))
 }

@@ -232,7 +232,7 @@ impl GraphCompiler<'_> {
             Some((_, NodeKind::Bool(is_conversational))) => *is_conversational,
             Some((node, _)) => {
                 fields.report_wrong_kind("isConversational", node, "true or false", self.problems).help =
-                    Some("write it without quotes".into());
+                    Some("write true or false, without quotes".into());
                 false
             }
         };

@@ -19,11 +19,11 @@ use crate::servers::tool_name;
 use super::{Condition, END_NAME, END_RULE, Graph, MAX_NODE_VISITS, NodeType, THREAD_NAME};
 
 /// The tool by which an agent chooses the next node.
-const ROUTER_TOOL: &str = "router";
+pub(super) const ROUTER_TOOL: &str = "router";
 /// Its argument.
 const DESTINATION_ARGUMENT: &str = "next_node";
 /// The tool by which an agent ends a conversation.
-const END_TOOL: &str = "end";
+pub(super) const END_TOOL: &str = "end";
 /// Maximum number of corrections that an agent receives for a destination that does not exist.
 const MAX_ROUTING_RETRIES: u32 = 2;
 

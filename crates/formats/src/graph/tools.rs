@@ -11,6 +11,7 @@ use flowloom_core::plan::{AgentTool, BodySpec, HttpSpec, ToolEffect};
 use flowloom_core::value::Value;
 
 use super::TOOLS_FOLDER;
+use super::steps::{END_TOOL, ROUTER_TOOL};
 use crate::functions::no_parameters;
 use crate::json_schema::find_schema_problem;
 use crate::problems::Problems;
@@ -173,7 +174,8 @@ impl<'a> ToolRecordReader<'a> {
 
     /// Warns about a tool that does not declare what a call does, if no function has its name.
     fn report_missing_function(&self, name: &str, span: Span, problems: &mut Problems) {
-        if self.sources.find_declaration(name).is_some() {
+        // A tool with the name of a routing tool is reported as that.
+        if self.sources.find_declaration(name).is_some() || [ROUTER_TOOL, END_TOOL].contains(&name) {
             return;
         }
         let message = format_args!("nothing implements the tool {name}: calls of it fail");

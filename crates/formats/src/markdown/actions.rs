@@ -142,13 +142,19 @@ impl MarkdownCompiler<'_> {
 
     /// The action of a block element; `None` for every other node.
     pub(super) fn read_action<'n>(&mut self, node: &'n Node, text: &'n TextPiece<'n>) -> Option<Action<'n>> {
+        let (written, _) = read_element(node)?;
+        if !self.is_action(&to_kebab_case(written?)) {
+            return None;
+        }
+        self.read_block(node, text)
+    }
+
+    /// A block element as an action, whatever its name.
+    pub(super) fn read_block<'n>(&mut self, node: &'n Node, text: &'n TextPiece<'n>) -> Option<Action<'n>> {
         let Node::MdxJsxFlowElement(flow) = node else { return None };
         let (written, children) = read_element(node)?;
         let written = written?;
         let name = to_kebab_case(written);
-        if !self.is_action(&name) {
-            return None;
-        }
         let start = node_range(node).start + 1;
         let end = start + written.len();
         let attributes = self.read_attributes(&flow.attributes, text, end);
@@ -276,7 +282,10 @@ impl MarkdownCompiler<'_> {
             let meant = self.problems.find_similar(&attribute.name, known.iter().copied());
             let span: Span = text.file_span(attribute.start, attribute.end);
             let diagnostic = self.problems.add_warning(Code::IgnoredKey, span, message);
-            let help = || format!("<{}> has {}", action.written, known.join(", "));
+            let help = || match known {
+                [] => format!("<{}> has no attributes", action.written),
+                known => format!("<{}> has {}", action.written, known.join(", ")),
+            };
             diagnostic.suggest_or_help(meant.map(str::to_owned), help);
         }
     }

@@ -174,7 +174,11 @@ impl MarkdownCompiler<'_> {
         kind: ScopeKind,
     ) -> Vec<Paragraph> {
         let has_else = kind == ScopeKind::Cond;
-        self.compile_blocks(nodes, text, &TextContext { names, locals: &[], is_inserted: false, has_else })
+        self.compile_blocks(
+            nodes,
+            text,
+            &TextContext { names, locals: &[], is_inserted: false, has_else, is_stray_else: false },
+        )
     }
 
     /// A step that appends text to the conversation.
@@ -330,7 +334,11 @@ impl MarkdownCompiler<'_> {
                 && read_element(node).and_then(|(name, _)| name).is_some_and(|name| to_kebab_case(name) == "else")
         };
         let mut others = action.children.iter().filter(is_else);
-        let otherwise = others.next().and_then(read_element);
+        let otherwise = others.next();
+        if let Some(written) = otherwise.and_then(|node| self.read_block(node, text)) {
+            self.warn_unused_attributes(&written, &[], text);
+        }
+        let otherwise = otherwise.and_then(read_element);
         for extra in others {
             let Range { start, end } = node_range(extra);
             let message = format!("<{}> has an <Else> already; this one is left out", action.written);

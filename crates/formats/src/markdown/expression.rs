@@ -323,6 +323,10 @@ impl MarkdownCompiler<'_> {
                 diagnostic.help =
                     Some(format!("of JavaScript's own names, expressions have {}", ALLOWED_GLOBALS.join(", ")));
             }
+            None if name.starts_with('$') => {
+                let help = "a name that begins with $ belongs to a block: use it inside of that block, and its result after it";
+                diagnostic.help = Some(help.to_owned());
+            }
             None => {
                 let kind = if is_list { "array" } else { "text" };
                 diagnostic.help = Some(format!("declare it in the frontmatter: input: {{{name}: {{type: {kind}}}}}"));

@@ -162,7 +162,8 @@ fn describe_error(error: &serde_saphyr::Error) -> String {
             }
             let first = message.lines().next().unwrap_or_default();
             let first = first.split(" (set ").next().unwrap_or(first);
-            first.split(": set ").next().unwrap_or(first).to_owned()
+            let first = first.split(": set ").next().unwrap_or(first);
+            first.split("; use from_").next().unwrap_or(first).to_owned()
         }
     }
 }

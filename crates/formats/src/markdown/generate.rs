@@ -38,19 +38,13 @@ impl MarkdownCompiler<'_> {
     ) -> Option<StepKind> {
         let is_object = action.name == "gen-object";
         if is_object {
-            let known = [
-                "as",
-                "model",
-                "role",
-                "schema",
-                "schemaName",
-                "schemaDescription",
-                "output",
-                "enum",
-                "tools",
-                "options",
-                "stream",
-            ];
+            let shape = match action.get("output").map(|attribute| &attribute.value) {
+                Some(ActionValue::Text("no-schema")) => None,
+                Some(ActionValue::Text("enum")) if action.get("enum").is_some() => Some("enum"),
+                _ => Some("schema"),
+            };
+            let common = ["as", "model", "role", "schemaName", "schemaDescription", "output", "options", "stream"];
+            let known: Vec<&str> = common.into_iter().chain(shape).collect();
             self.warn_unused_attributes(action, &known, text);
         } else {
             self.warn_unused_attributes(action, &["as", "model", "role", "stream", "tools", "options"], text);
@@ -230,7 +224,7 @@ impl MarkdownCompiler<'_> {
         };
         let read = match output {
             "no-schema" => return Some(Value::map::<&str>([])),
-            "enum" if action.get("enum").is_some() => {
+            "enum" if action.get("enum").is_some() || action.get("schema").is_none() => {
                 schema::one_of(self.read_schema_attribute(action, "enum", names, text, true)?)
             }
             _ => self.read_schema_attribute(action, "schema", names, text, false)?,
@@ -276,9 +270,9 @@ impl MarkdownCompiler<'_> {
         let reader = SchemaReader { data: &find };
         let read = if is_list { reader.read_constant(&parsed) } else { reader.read_schema(&parsed) };
         match read {
-            Ok(value) if is_list == value.as_list().is_some() && (is_list || value.as_map().is_some()) => Some(value),
+            Ok(value) if is_list && is_choice(&value) || !is_list && value.as_map().is_some() => Some(value),
             Ok(value) => {
-                let problem = if is_list { "must be a list of strings" } else { "must be a schema" };
+                let problem = if is_list { "must be a list of one or more strings" } else { "must be a schema" };
                 let diagnostic = self.attribute_error(action, name, problem, text);
                 diagnostic.help = Some(describe_schema(action));
                 if !is_list && value.as_list().is_some() && is_enum(action) {
@@ -297,6 +291,11 @@ impl MarkdownCompiler<'_> {
 /// Whether an action generates one of several texts.
 fn is_enum(action: &Action<'_>) -> bool {
     matches!(action.get("output").map(|attribute| &attribute.value), Some(ActionValue::Text("enum")))
+}
+
+/// Whether a value is a list of texts to choose from.
+fn is_choice(value: &Value) -> bool {
+    value.as_list().is_some_and(|list| !list.is_empty() && list.iter().all(|one| one.as_str().is_some()))
 }
 
 /// How the attributes that an action needs for its schema are written.

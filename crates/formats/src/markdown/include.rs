@@ -76,7 +76,7 @@ impl MarkdownCompiler<'_> {
         let inner = TextPiece { file, whole, stops: vec![(0, 0)], text: whole };
         self.including.push(name);
         let nodes = parse(&inner, true, self.problems);
-        let around = TextContext { names, locals, is_inserted: true, has_else: false };
+        let around = TextContext { names, locals, is_inserted: true, has_else: false, is_stray_else: false };
         let blocks = nodes.map(|nodes| self.compile_blocks(&nodes.iter().collect::<Vec<_>>(), &inner, &around));
         self.including.pop();
         blocks
@@ -91,7 +91,7 @@ impl MarkdownCompiler<'_> {
     ) -> Option<Vec<Paragraph>> {
         self.fragments += 1;
         let nodes = if self.fragments > MAX_INCLUDE_DEPTH { None } else { parse(text, false, self.problems) };
-        let around = TextContext { names, locals, is_inserted: true, has_else: false };
+        let around = TextContext { names, locals, is_inserted: true, has_else: false, is_stray_else: false };
         let blocks = nodes.map(|nodes| self.compile_blocks(&nodes.iter().collect::<Vec<_>>(), text, &around));
         self.fragments -= 1;
         blocks

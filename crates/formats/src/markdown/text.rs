@@ -13,6 +13,7 @@ use super::scope::ScopeNames;
 use super::{MarkdownCompiler, actions};
 
 /// The context of a text.
+#[derive(Clone, Copy)]
 pub(super) struct TextContext<'n> {
     pub(super) names: &'n ScopeNames,
     /// Names bound by the functions around a fragment.
@@ -21,7 +22,12 @@ pub(super) struct TextContext<'n> {
     pub(super) is_inserted: bool,
     /// Whether `<Else>` is an action here, as in a `<Cond>`.
     pub(super) has_else: bool,
+    /// Whether the text is in an `<Else>` that is in no `<Cond>`.
+    pub(super) is_stray_else: bool,
 }
+
+/// What to do about an `<Else>` that is in no `<Cond>`.
+const STRAY_ELSE_HELP: &str = "put <Else> inside its <Cond>, directly before </Cond>";
 
 /// A range of the text that is replaced.
 struct Replacement {
@@ -127,13 +133,15 @@ impl MarkdownCompiler<'_> {
             holes.push(Replacement { start, end, put });
             return;
         }
-        if let Some((name, _)) = read_element(node)
-            && !self.element_in_text(node, name, text, around)
-        {
-            return;
+        let mut around = *around;
+        if let Some((name, _)) = read_element(node) {
+            if !self.element_in_text(node, name, text, &around) {
+                return;
+            }
+            around.is_stray_else |= name.is_some_and(is_else);
         }
         for child in node.children().into_iter().flatten() {
-            self.collect_replacements(child, text, around, holes);
+            self.collect_replacements(child, text, &around, holes);
         }
     }
 
@@ -198,7 +206,7 @@ impl MarkdownCompiler<'_> {
         let start = node_range(node).start;
         let end = start + 1 + name.len();
         let kebab_name = actions::to_kebab_case(name);
-        let is_action = self.is_action(&kebab_name) || (around.has_else && kebab_name == "else");
+        let is_action = self.is_action(&kebab_name) || (around.has_else && is_else(name));
         if is_action && !around.is_inserted {
             let is_inline = matches!(node, Node::MdxJsxTextElement(_));
             let (code, message, help) = if is_inline {
@@ -210,7 +218,11 @@ impl MarkdownCompiler<'_> {
                 )
             } else {
                 let message = format!("the action <{name}> cannot run inside a list or another element");
-                (Code::NestedAction, message, "move it out, to the left margin of its block")
+                let help = match around.is_stray_else {
+                    true => STRAY_ELSE_HELP,
+                    false => "move it out, to the left margin of its block",
+                };
+                (Code::NestedAction, message, help)
             };
             self.report_error(text, code, start, end, message).help = Some(help.into());
             return false;
@@ -220,7 +232,10 @@ impl MarkdownCompiler<'_> {
             (format!("the action <{name}> stays text here: included files and fragments run no actions"), None)
         } else {
             meant = self.suggest_action(name);
-            let help = meant.as_ref().map(|meant| format!("did you mean <{meant}>?"));
+            let help = match is_else(name) {
+                true => Some(STRAY_ELSE_HELP.to_owned()),
+                false => meant.as_ref().map(|meant| format!("did you mean <{meant}>?")),
+            };
             (format!("<{name}> is not an action; it stays part of the text"), help)
         };
         let span = text.file_span(start, end);
@@ -236,6 +251,11 @@ impl MarkdownCompiler<'_> {
         });
         true
     }
+}
+
+/// Whether an element has the name of an `<Else>`.
+fn is_else(name: &str) -> bool {
+    actions::to_kebab_case(name) == "else"
 }
 
 /// Whether a paragraph consists of JavaScript imports and exports. They have no effect and are sent as text.
