@@ -10,7 +10,6 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use flowloom_core::error::StepFailure;
@@ -78,7 +77,34 @@ impl Environment {
 /// Content of the file, which an attack must not learn.
 const FILE_CONTENT: &str = "canary-of-the-file-5Jq";
 
-static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
+/// A limit of memory that no other process on this machine has: it marks a sandbox's processes, and whatever they start.
+struct MemoryMark {
+    memory_bytes: u64,
+    /// The name of the socket, which only one process can hold, says that the limit is taken.
+    socket: String,
+    unix: UnixListener,
+}
+
+impl MemoryMark {
+    /// Takes the first free limit above the given one.
+    fn take_above(memory_bytes: u64) -> MemoryMark {
+        let start = u64::from(std::process::id());
+        for number in (start..start + MARK_COUNT).map(|number| number % MARK_COUNT) {
+            let memory_bytes = memory_bytes + (number << 12);
+            let socket = format!("flowloom-canary-{memory_bytes}");
+            let address = SocketAddr::from_abstract_name(&socket).expect("a name");
+            match UnixListener::bind_addr(&address) {
+                Ok(unix) => return MemoryMark { memory_bytes, socket, unix },
+                Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+                Err(error) => panic!("a socket: {error}"),
+            }
+        }
+        panic!("no limit is free");
+    }
+}
+
+/// Number of limits, one page apart.
+const MARK_COUNT: u64 = 0x10000;
 
 /// A sandbox for each environment; each must hold alone.
 pub async fn guarded_sandboxes(change: impl Fn(&mut SandboxConfig)) -> Vec<GuardedSandbox> {
@@ -87,12 +113,10 @@ pub async fn guarded_sandboxes(change: impl Fn(&mut SandboxConfig)) -> Vec<Guard
         let name = environment.name;
         let mut config = test_config();
         config.kernel = environment.kernel;
-        // No other process has this limit: it marks ours, and whatever they start.
-        let unique = u64::from(std::process::id()) * 64 + NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
-        config.python.memory_bytes += (unique & 0xffff) << 12;
         config.python.warm = 0;
         change(&mut config);
-        let memory_bytes = config.python.memory_bytes;
+        let mark = MemoryMark::take_above(config.python.memory_bytes);
+        config.python.memory_bytes = mark.memory_bytes;
         let sandbox = Sandbox::new(config);
         if let Some(obstacle) = environment.find_obstacle(&sandbox).await {
             skip_test(&format!("{name} cannot be tested here: {obstacle}"));
@@ -101,7 +125,7 @@ pub async fn guarded_sandboxes(change: impl Fn(&mut SandboxConfig)) -> Vec<Guard
         // The first interpreter was started by the probe and is waiting.
         super::run_block(&sandbox, &execute_body("return {}")).await.expect("an ordinary block");
         check_user(&sandbox, name).await;
-        all.push(GuardedSandbox::with_canaries(sandbox, name, memory_bytes));
+        all.push(GuardedSandbox::with_canaries(sandbox, name, mark));
     }
     all
 }
@@ -127,7 +151,7 @@ const FIRST_WORKER_ID: u32 = 2_100_000_000;
 const USER_LINE: &str = "USER of blocks, ";
 
 impl GuardedSandbox {
-    fn with_canaries(sandbox: Sandbox, name: &'static str, memory_bytes: u64) -> GuardedSandbox {
+    fn with_canaries(sandbox: Sandbox, name: &'static str, mark: MemoryMark) -> GuardedSandbox {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("canary");
         fs::write(&file, FILE_CONTENT).expect("a canary");
@@ -136,9 +160,7 @@ impl GuardedSandbox {
         fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).expect("permissions");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.set_nonblocking(true).expect("a listener");
-        let socket = format!("flowloom-canary-{memory_bytes}");
-        let address = SocketAddr::from_abstract_name(&socket).expect("a name");
-        let unix = UnixListener::bind_addr(&address).expect("a socket");
+        let MemoryMark { memory_bytes, socket, unix } = mark;
         unix.set_nonblocking(true).expect("a listener");
         let port = listener.local_addr().expect("a port").port();
         let victim = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("a process");
