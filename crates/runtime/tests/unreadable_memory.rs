@@ -2,109 +2,29 @@
 //! stops the run, which continues later.
 
 #[allow(dead_code)]
+#[path = "world/faulty_journal.rs"]
+mod faulty_journal;
+#[allow(dead_code)]
 #[path = "world/plans.rs"]
 mod plans;
 #[allow(dead_code)]
 mod world;
 
-use std::sync::atomic::AtomicU32;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
 
+use faulty_journal::FaultyJournal;
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
-use flowloom_core::event::Record;
 use flowloom_core::hash::Hash;
-use flowloom_core::id::RunId;
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::{Leaf, MemoryOperation, MemoryStep, Step};
 use flowloom_core::status::Status;
-use flowloom_core::value::{Map, Value};
-use flowloom_runtime::command::RunCommand;
-use flowloom_runtime::effects::BoxFuture;
-use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease};
+use flowloom_core::value::Value;
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, JournalError, StartOptions};
 use plans::{call_step, generate_spec, make_plan, make_step, python_step, story_step, variable_text};
 use world::World;
-
-/// A journal whose memory entries cannot be read for a reason, or can if there is none.
-struct UnreadableMemory {
-    inner: MemoryJournal,
-    reason: Mutex<Option<JournalError>>,
-    /// Number of reads that fail before the memory is back by itself.
-    failures: AtomicU32,
-}
-
-impl UnreadableMemory {
-    fn new(reason: JournalError) -> Arc<UnreadableMemory> {
-        Arc::new(UnreadableMemory {
-            inner: MemoryJournal::new(),
-            reason: Mutex::new(Some(reason)),
-            failures: AtomicU32::new(u32::MAX),
-        })
-    }
-
-    fn check_reason(&self) -> Result<(), JournalError> {
-        let is_back = self.failures.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_err();
-        match self.reason.lock().expect("not poisoned").clone() {
-            Some(reason) if !is_back => Err(reason),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Journal for UnreadableMemory {
-    fn begin_run(&self, run: RunId) -> Result<Lease, JournalError> {
-        self.inner.begin_run(run)
-    }
-
-    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>> {
-        self.inner.claim_run(run)
-    }
-
-    fn release_run(&self, lease: Lease) {
-        self.inner.release_run(lease);
-    }
-
-    fn abandon_run(&self, lease: Lease) {
-        self.inner.abandon_run(lease);
-    }
-
-    fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult {
-        self.inner.append_batch(lease, batch)
-    }
-
-    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, JournalError>> {
-        self.inner.read(run, after)
-    }
-
-    fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, JournalError>> {
-        match self.check_reason() {
-            Ok(()) => self.inner.read_memories(namespace),
-            Err(reason) => Box::pin(async { Err(reason) }),
-        }
-    }
-
-    fn read_memory<'a>(
-        &'a self,
-        namespace: &'a str,
-        key: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Value>, JournalError>> {
-        match self.check_reason() {
-            Ok(()) => self.inner.read_memory(namespace, key),
-            Err(reason) => Box::pin(async { Err(reason) }),
-        }
-    }
-
-    fn pending_commands(&self, run: RunId) -> BoxFuture<'_, Result<Vec<RunCommand>, JournalError>> {
-        self.inner.pending_commands(run)
-    }
-
-    fn next_commands(&self, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {
-        self.inner.next_commands(run)
-    }
-}
 
 const OPERATIONS: [MemoryOperation; 3] = [MemoryOperation::Get, MemoryOperation::All, MemoryOperation::Profile];
 
@@ -131,7 +51,8 @@ fn a_damaged_memory_fails_the_step_and_the_run_ends() {
     for operation in OPERATIONS {
         let world = World::new(1);
         let damaged = StepFailure::new(Code::StoreCorrupt, "the memory entry is damaged");
-        let engine = Engine::new(world.make_effects(), UnreadableMemory::new(JournalError::Failed(damaged)));
+        let engine =
+            Engine::new(world.make_effects(), FaultyJournal::with_unreadable_memory(JournalError::Failed(damaged)));
         let run = engine.start_run(reading_run(operation)).expect("accepted");
         let outcome = world.clock.block_on(run.drive_to_end()).expect("no deadlock");
         let code = outcome.state.error.as_ref().map(|error| error.code);
@@ -145,7 +66,7 @@ fn a_memory_that_stays_out_of_reach_stops_the_run_until_it_is_back() {
     for operation in OPERATIONS {
         let world = World::new(1);
         let outage = StepFailure::new(Code::StoreUnreachable, "the database cannot be reached");
-        let journal = UnreadableMemory::new(JournalError::Unavailable(outage));
+        let journal = FaultyJournal::with_unreadable_memory(JournalError::Unavailable(outage));
         let engine = Engine::new(world.make_effects(), journal.clone());
         let start = reading_run(operation);
         let (plan, run) = (start.plan.clone(), engine.start_run(start).expect("accepted"));
@@ -164,7 +85,7 @@ fn a_memory_that_comes_back_does_not_stop_the_run() {
     for operation in OPERATIONS {
         let world = World::new(1);
         let outage = StepFailure::new(Code::StoreUnreachable, "the database cannot be reached");
-        let journal = UnreadableMemory::new(JournalError::Unavailable(outage));
+        let journal = FaultyJournal::with_unreadable_memory(JournalError::Unavailable(outage));
         journal.failures.store(20, Relaxed);
         let engine = Engine::new(world.make_effects(), journal);
         let run = engine.start_run(reading_run(operation)).expect("accepted");

@@ -2,6 +2,9 @@
 //! resumed from further events sends it.
 
 #[allow(dead_code)]
+#[path = "world/faulty_journal.rs"]
+mod faulty_journal;
+#[allow(dead_code)]
 #[path = "world/plans.rs"]
 mod plans;
 #[allow(dead_code)]
@@ -9,74 +12,15 @@ mod world;
 
 use std::sync::Arc;
 
+use faulty_journal::FaultyJournal;
 use flowloom_core::event::{Event, Record};
 use flowloom_core::hash::Hash;
-use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
-use flowloom_core::value::{Map, Value};
-use flowloom_runtime::command::RunCommand;
-use flowloom_runtime::effects::BoxFuture;
-use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease};
+use flowloom_core::value::Value;
 use flowloom_runtime::memory::MemoryJournal;
-use flowloom_runtime::{Engine, JournalError, StartOptions};
+use flowloom_runtime::{Engine, StartOptions};
 use plans::{call_step, make_plan};
 use world::World;
-
-/// A journal of which only the events up to a position were stored when the run was claimed.
-struct LateJournal {
-    inner: Arc<MemoryJournal>,
-    stored_seq: u64,
-}
-
-impl Journal for LateJournal {
-    fn begin_run(&self, run: RunId) -> Result<Lease, JournalError> {
-        self.inner.begin_run(run)
-    }
-
-    fn claim_run(&self, run: RunId) -> BoxFuture<'_, Result<Lease, JournalError>> {
-        self.inner.claim_run(run)
-    }
-
-    fn release_run(&self, lease: Lease) {
-        self.inner.release_run(lease);
-    }
-
-    fn abandon_run(&self, lease: Lease) {
-        self.inner.abandon_run(lease);
-    }
-
-    fn stored_at_claim(&self, _lease: Lease) -> u64 {
-        self.stored_seq
-    }
-
-    fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult {
-        self.inner.append_batch(lease, batch)
-    }
-
-    fn read(&self, run: RunId, after: u64) -> BoxFuture<'_, Result<Vec<Arc<Record>>, JournalError>> {
-        self.inner.read(run, after)
-    }
-
-    fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, JournalError>> {
-        self.inner.read_memories(namespace)
-    }
-
-    fn read_memory<'a>(
-        &'a self,
-        namespace: &'a str,
-        key: &'a str,
-    ) -> BoxFuture<'a, Result<Option<Value>, JournalError>> {
-        self.inner.read_memory(namespace, key)
-    }
-
-    fn pending_commands(&self, run: RunId) -> BoxFuture<'_, Result<Vec<RunCommand>, JournalError>> {
-        self.inner.pending_commands(run)
-    }
-
-    fn next_commands(&self, run: RunId) -> BoxFuture<'static, Vec<RunCommand>> {
-        self.inner.next_commands(run)
-    }
-}
 
 /// The status of a run that is resumed when the start of its effect is the last event, and how often the effect was sent then.
 /// `count_stored` is the number of events that were stored when the run was claimed, of that many in all.
@@ -99,7 +43,7 @@ fn resume_started(count_stored: impl Fn(u64) -> u64) -> (Status, usize) {
     let (run, journal) = crash.expect("a crash after the start of the step");
     world.sent.lock().expect("not poisoned").clear();
     let stored_seq = count_stored(journal.run_records(run).len() as u64);
-    let late = Engine::new(world.make_effects(), Arc::new(LateJournal { inner: journal, stored_seq }));
+    let late = Engine::new(world.make_effects(), FaultyJournal::stored_up_to(stored_seq, journal));
     let resumed = world.clock.block_on(late.resume_run(run, plan));
     let run = resumed.expect("no deadlock").expect("accepted");
     let outcome = world.clock.block_on(run.drive_to_end()).expect("no deadlock");
