@@ -263,9 +263,9 @@ impl BatchWrite {
     /// The expected row of a run that this process has written before: the lease is valid, no command
     /// is pending, the run has made progress since it was claimed, and it has no child runs when it ends. The commit verifies it.
     fn assume_run(&self, connection: &DbConnection) -> Option<LockedRun> {
-        let may_assume = connection.may_assume() && self.batch.decided.is_empty();
-        let known = may_assume.then(|| self.worker.find_stored_run(self.lease.run)).flatten()?;
-        let RunIdentity { number, memory_owner } = known;
+        let has_decided = !self.batch.decided.is_empty();
+        let known = if has_decided { None } else { self.worker.find_stored_run(self.lease.run) };
+        let RunIdentity { number, memory_owner } = known.filter(|_| connection.may_assume())?;
         let origin = RowOrigin::Assumed;
         Some(LockedRun { number, memory_owner, origin, has_failed_claims: false, pending_commands: 0 })
     }

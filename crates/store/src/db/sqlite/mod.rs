@@ -106,6 +106,8 @@ pub(crate) struct Sqlite {
     file: OpenedFile,
     /// Whether the transaction may write without first reading the most likely state. See [`Sqlite::may_assume`].
     may_assume: Cell<bool>,
+    /// Whether the transaction has assumed something.
+    has_assumed: Cell<bool>,
 }
 
 impl Sqlite {
@@ -113,7 +115,12 @@ impl Sqlite {
         let connection = rusqlite::Connection::open(file)?;
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.set_prepared_statement_cache_capacity(64);
-        Ok(Sqlite { connection, file: OpenedFile::identify_file(file), may_assume: Cell::new(false) })
+        Ok(Sqlite {
+            connection,
+            file: OpenedFile::identify_file(file),
+            may_assume: Cell::new(false),
+            has_assumed: Cell::new(false),
+        })
     }
 
     /// Prepares the connection for the writer.
@@ -270,18 +277,23 @@ impl Sqlite {
         let _ = self.connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(()));
     }
 
-    /// Whether the transaction may assume the state of a run instead of reading its row ([`write_assumed_run`]).
+    /// Whether the transaction may assume the state of a run instead of reading its row ([`write_assumed_run`]). Whoever asks
+    /// assumes it then.
     pub(crate) fn may_assume(&self) -> bool {
-        self.may_assume.get()
+        let may_assume = self.may_assume.get();
+        self.has_assumed.set(may_assume);
+        may_assume
     }
 
-    /// Runs `work` in a transaction. If it fails, it runs again without assumptions, because a wrong one can be the cause.
+    /// Runs `work` in a transaction. If it assumed something and fails, it runs again without, because a wrong assumption can be
+    /// the cause.
     pub(crate) fn run_transaction(&self, mut work: impl FnMut() -> Result<(), StoreError>) -> Result<(), StoreError> {
+        self.has_assumed.set(false);
         self.may_assume.set(true);
         let committed = self.attempt_transaction(&mut work);
         self.may_assume.set(false);
         match committed {
-            Err(error) if !error.is_outage() => self.attempt_transaction(&mut work),
+            Err(error) if self.has_assumed.get() && !error.is_outage() => self.attempt_transaction(&mut work),
             done => done,
         }
     }
