@@ -69,6 +69,11 @@ pub(super) fn to_kebab_case(name: &str) -> String {
     out
 }
 
+/// Whether an element has the name of an `<Else>`.
+pub(super) fn is_else(name: &str) -> bool {
+    to_kebab_case(name) == "else"
+}
+
 /// The name in camel case: `schema-name` becomes `schemaName`.
 fn to_camel_case(name: &str) -> String {
     let mut out = String::new();

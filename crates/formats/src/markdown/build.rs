@@ -16,7 +16,7 @@ use flowloom_core::value::Value;
 use markdown::mdast::Node;
 
 use super::MarkdownCompiler;
-use super::actions::{Action, ActionValue, to_kebab_case};
+use super::actions::{Action, ActionValue, is_else, to_kebab_case};
 use super::expression::{CompiledExpression, Paragraph, to_template};
 use super::history::reads_history;
 use super::index_limits::find_index_limits;
@@ -329,11 +329,11 @@ impl MarkdownCompiler<'_> {
         self.warn_unused_attributes(action, &["as", "if", "provide"], text);
         let own = names.with_own(name, Meaning::empty_helper());
         let condition = self.read_value_attribute(action, "if", &own, text);
-        let is_else = |node: &&Node| {
+        let is_else_block = |node: &&Node| {
             matches!(node, Node::MdxJsxFlowElement(_))
-                && read_element(node).and_then(|(name, _)| name).is_some_and(|name| to_kebab_case(name) == "else")
+                && read_element(node).and_then(|(name, _)| name).is_some_and(is_else)
         };
-        let mut others = action.children.iter().filter(is_else);
+        let mut others = action.children.iter().filter(is_else_block);
         let otherwise = others.next();
         if let Some(written) = otherwise.and_then(|node| self.read_block(node, text)) {
             self.warn_unused_attributes(&written, &[], text);
@@ -346,7 +346,7 @@ impl MarkdownCompiler<'_> {
             self.problems.add_warning(Code::IgnoredContent, span, message).help =
                 Some("put both into one, or choose with a <Cond> inside of it".into());
         }
-        let content_nodes: Vec<&Node> = action.children.iter().filter(|node| !is_else(node)).collect();
+        let content_nodes: Vec<&Node> = action.children.iter().filter(|node| !is_else_block(node)).collect();
         let provided = self.read_provide(action, &own, text);
         let (inner, provided) = self.inner_names(names, name, Meaning::empty_helper(), provided, text);
         let mut arm = |nodes: &[&Node], key: &str| {

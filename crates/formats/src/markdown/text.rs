@@ -138,7 +138,7 @@ impl MarkdownCompiler<'_> {
             if !self.element_in_text(node, name, text, &around) {
                 return;
             }
-            around.is_stray_else |= name.is_some_and(is_else);
+            around.is_stray_else |= name.is_some_and(actions::is_else);
         }
         for child in node.children().into_iter().flatten() {
             self.collect_replacements(child, text, &around, holes);
@@ -206,7 +206,7 @@ impl MarkdownCompiler<'_> {
         let start = node_range(node).start;
         let end = start + 1 + name.len();
         let kebab_name = actions::to_kebab_case(name);
-        let is_action = self.is_action(&kebab_name) || (around.has_else && is_else(name));
+        let is_action = self.is_action(&kebab_name) || (around.has_else && actions::is_else(name));
         if is_action && !around.is_inserted {
             let is_inline = matches!(node, Node::MdxJsxTextElement(_));
             let (code, message, help) = if is_inline {
@@ -232,7 +232,7 @@ impl MarkdownCompiler<'_> {
             (format!("the action <{name}> stays text here: included files and fragments run no actions"), None)
         } else {
             meant = self.suggest_action(name);
-            let help = match is_else(name) {
+            let help = match actions::is_else(name) {
                 true => Some(STRAY_ELSE_HELP.to_owned()),
                 false => meant.as_ref().map(|meant| format!("did you mean <{meant}>?")),
             };
@@ -251,11 +251,6 @@ impl MarkdownCompiler<'_> {
         });
         true
     }
-}
-
-/// Whether an element has the name of an `<Else>`.
-fn is_else(name: &str) -> bool {
-    actions::to_kebab_case(name) == "else"
 }
 
 /// Whether a paragraph consists of JavaScript imports and exports. They have no effect and are sent as text.

@@ -15,7 +15,7 @@ use markdown::mdast::Node;
 
 use same::{BlockList, have_same_blocks};
 
-use super::actions::{BUILT_IN_ACTIONS, to_kebab_case};
+use super::actions::{BUILT_IN_ACTIONS, is_else, to_kebab_case};
 use super::nodes::{node_range, read_element};
 use super::parse::{self, TextPiece};
 use crate::layout::find_line_end;
@@ -74,7 +74,7 @@ fn block_range(block: &Node, text: &str) -> Range<usize> {
 fn is_action(node: &Node, has_else: bool) -> bool {
     let Node::MdxJsxFlowElement(_) = node else { return false };
     let name = action_name(node);
-    (has_else && name == "else") || BUILT_IN_ACTIONS.iter().any(|known| to_kebab_case(known) == name)
+    (has_else && is_else(&name)) || BUILT_IN_ACTIONS.iter().any(|known| to_kebab_case(known) == name)
 }
 
 /// Whether an `<Else>` in this action is one, too.
