@@ -35,11 +35,6 @@ pub async fn download_file(config: &Config, url: &str) -> Result<Download, AppEr
     Ok(download)
 }
 
-/// Fails if the egress policy of the configuration is wrong.
-pub fn check_egress_policy(config: &Config) -> Result<(), AppError> {
-    build_egress_policy(config).map(drop)
-}
-
 /// Builds the egress policy: which hosts and ports may be reached. Fails if an allowed host is invalid.
 pub(crate) fn build_egress_policy(config: &Config) -> Result<EgressPolicy, AppError> {
     let mut allowed = config.egress.allow.clone();

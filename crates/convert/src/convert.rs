@@ -5,6 +5,8 @@ use std::collections::{HashMap, HashSet};
 use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::json::{NodeKind, parse_node};
 use flowloom_core::plan::{Format, Plan};
+use flowloom_core::render;
+use flowloom_core::value::Value;
 use flowloom_formats::{StopFlag, blank_comments, flow, format_source, markdown, pipeline, steps};
 
 use crate::draft::{Body, read_body};
@@ -84,6 +86,13 @@ impl Conversion {
 pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comments: bool) -> Conversion {
     let plan = source.plan;
     let mut report = Report::default();
+    if plan.format == to && steps::is_script(source.text) {
+        report.add_kept("definition", Span::default(), "the definition, as JSON");
+        report.add_change(Span::default(), "the JavaScript around the definition, and its comments: they are left out");
+        let definition = Value::from(steps::read_definition(source.text));
+        let text = format_source(to, "converted.json", &render::to_json(&definition)).ok();
+        return Conversion { text, findings: report.into_findings() };
+    }
     if plan.format == to {
         report.add_kept("definition", Span::default(), "the definition, in its canonical layout");
         let text = format_source(to, source.file, source.text).ok();

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::code::Code;
 
 /// A range of bytes in a source file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 pub struct Span {
     /// Offset of the first byte.
     pub start: usize,

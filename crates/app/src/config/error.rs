@@ -81,8 +81,8 @@ pub enum ConfigError {
         setting: String,
         /// The values that it may have.
         expected: String,
-        /// Its value.
-        value: String,
+        /// Its value; `None` if it is a table.
+        value: Option<String>,
     },
     /// The URL of the database is wrong. Messages never contain it, because it may contain a password.
     #[error("{source} ({origin})")]
@@ -106,8 +106,9 @@ pub enum ConfigError {
 }
 
 /// A wrong value at the end of a message. What may be a password is left out.
-fn show_value(value: &str) -> String {
-    if value.contains('@') { String::new() } else { format!(", not {value:?}") }
+fn show_value(value: &Option<String>) -> String {
+    let shown = value.as_ref().filter(|value| !value.contains('@'));
+    shown.map(|value| format!(", not {value:?}")).unwrap_or_default()
 }
 
 /// A problem of a table.
@@ -164,7 +165,7 @@ pub enum TableProblem {
     /// An entry of `hosts` is not a host.
     #[error("hosts: {0:?} is not a host; expected e.g. shop.example, *.shop.example or 127.0.0.1:8080")]
     NotAHost(String),
-    /// A function has both an address and a workflow, or neither.
+    /// A function of a stored run has both an address and a workflow, or neither.
     #[error("needs either a url or a workflow")]
     UrlOrWorkflow,
     /// The schema of a function's arguments is not valid.

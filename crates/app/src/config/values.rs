@@ -7,6 +7,7 @@ use std::path::Path;
 
 use flowloom_core::diagnostic::{LineTable, find_similar_name};
 use flowloom_core::rich::RichPiece;
+use flowloom_tools::HostPort;
 use flowloom_tools::secrets::parse_secret_text;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -39,7 +40,7 @@ struct WrongValue {
     place: Range<usize>,
     setting: String,
     expected: String,
-    value: String,
+    value: Option<String>,
 }
 
 /// Checks the values of the configuration in `text`, the file at `path`. Fails with the first that is wrong.
@@ -58,8 +59,11 @@ fn visit_table<'t>(table: &'t DeTable<'_>, path: &mut Vec<&'t str>, wrong: &mut 
     for (key, value) in table {
         path.push(key.get_ref());
         if let Some(expected) = check_name(path) {
-            let value = key.get_ref().to_string();
-            wrong.push(WrongValue { place: key.span(), setting: "the name of a function".to_owned(), expected, value });
+            let (place, value) = (key.span(), Some(key.get_ref().to_string()));
+            wrong.push(WrongValue { place, setting: "the name of a function".to_owned(), expected, value });
+        }
+        if let Some(expected) = check_function(path, value.get_ref()) {
+            wrong.push(WrongValue { place: key.span(), setting: write_path(path), expected, value: None });
         }
         visit_value(value, path, wrong);
         path.pop();
@@ -72,9 +76,10 @@ fn visit_value<'t>(value: &'t Spanned<DeValue<'_>>, path: &mut Vec<&'t str>, wro
         DeValue::String(text) => {
             if let Some(expected) = check_text(path, text) {
                 let (place, setting) = (value.span(), write_path(path));
-                wrong.push(WrongValue { place, setting, expected, value: text.to_string() });
+                wrong.push(WrongValue { place, setting, expected, value: Some(text.to_string()) });
             }
         }
+        DeValue::Array(items) => items.iter().for_each(|item| visit_value(item, path, wrong)),
         _ => {}
     }
 }
@@ -86,12 +91,25 @@ fn check_name(path: &[&str]) -> Option<String> {
     (*table == "functions" && is_wrong).then(|| "a name without blanks, for example shop::find".to_owned())
 }
 
+/// The expected form of a function, if the value at the path is one that has both an address and a workflow, or neither.
+fn check_function(path: &[&str], value: &DeValue<'_>) -> Option<String> {
+    let DeValue::Table(function) = value else { return None };
+    let has = |name: &str| function.iter().any(|(key, _)| *key.get_ref() == name);
+    let is_wrong = is_at(path, &["functions", ANY_KEY]) && has("url") == has("workflow");
+    is_wrong.then(|| "a function with either a url or a workflow".to_owned())
+}
+
 /// The expected form of a text at a path, if the text is invalid.
 fn check_text(path: &[&str], text: &str) -> Option<String> {
     if ADDRESSES.iter().any(|address| is_at(path, address)) {
         let lacks_scheme = path == ["providers", SCHEMELESS_PROVIDER, "base_url"] && !text.contains("://");
         let address = if lacks_scheme { format!("http://{text}") } else { text.to_owned() };
         return (!is_web_address(&address)).then(|| "an http or https address".to_owned());
+    }
+    if path == ["egress", "allow"] {
+        return HostPort::parse(text)
+            .is_err()
+            .then(|| "a list of host:port, for example \"127.0.0.1:9001\"".to_owned());
     }
     let is_method = is_at(path, &["functions", ANY_KEY, "method"]);
     if !is_method || METHODS.contains(&text.to_ascii_uppercase().as_str()) {
@@ -169,6 +187,18 @@ mod tests {
                 "f.toml:2:8: telemetry.otlp must be an http or https address, not \"nope\"",
             ),
             ("[mcp.a]\nurl = \"http://\"", "f.toml:2:7: mcp.a.url must be an http or https address, not \"http://\""),
+            (
+                "[egress]\nallow = [\"127.0.0.1:1\", \"localhost\"]",
+                "f.toml:2:25: egress.allow must be a list of host:port, for example \"127.0.0.1:9001\", not \"localhost\"",
+            ),
+            (
+                "[functions.\"a::b\"]\ntimeout_ms = 10",
+                "f.toml:1:12: functions.\"a::b\" must be a function with either a url or a workflow",
+            ),
+            (
+                "functions.a = {url = \"http://a.example\", workflow = \"a.json\"}",
+                "f.toml:1:11: functions.a must be a function with either a url or a workflow",
+            ),
         ] {
             assert_eq!(check(text), expected, "{text}");
         }

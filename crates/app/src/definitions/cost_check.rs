@@ -48,7 +48,7 @@ impl LoadedDefinition {
             if let StepKind::Composite(Composite::Loop(looped)) = &step.kind
                 && calls_models(&looped.body)
                 && looped.until.as_ref().is_none_or(|until| !is_always_true(until))
-                && let iterations = looped.most_iterations(|_| None)
+                && let iterations = worst.most_iterations(step.span)
                 && (MANY_ITERATIONS..config.limits.iterations).contains(&iterations)
             {
                 let message = format!("the loop may run {iterations} times, and it calls models");
@@ -95,17 +95,23 @@ mod tests {
     use crate::definitions::source::Loader;
 
     fn count_warnings(iterations: u64) -> usize {
-        let definition = format!(
-            r#"{{"id": "x", "name": "x", "description": "d", "steps": [{{"name": "again", "functionId": "agent::chat",
+        count_warnings_in(
+            "x.json",
+            format!(
+                r#"{{"id": "x", "name": "x", "description": "d", "steps": [{{"name": "again", "functionId": "agent::chat",
             "mode": "loop", "until": "!", "maxIterations": {iterations}, "promptTemplate": "{{{{input}}}}",
             "outputVar": "x", "errorMode": "fail"}}]}}"#
-        );
+            ),
+        )
+    }
+
+    fn count_warnings_in(name: &str, definition: String) -> usize {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("flowloom.toml");
         std::fs::write(&file, "").expect("written");
         let config = Config::load(Overrides { file: Some(file), ..Overrides::default() }).expect("the configuration");
-        let files = BTreeMap::from([("x.json".to_owned(), definition.into_bytes())]);
-        let mut source = Loader::new(&config).compile_files("x.json", files);
+        let files = BTreeMap::from([(name.to_owned(), definition.into_bytes())]);
+        let mut source = Loader::new(&config).compile_files(name, files);
         source.add_cost_warnings(&config);
         source.compiled.diagnostics.iter().filter(|problem| problem.code == Code::CostUnbounded).count()
     }
@@ -113,5 +119,16 @@ mod tests {
     #[test]
     fn a_loop_that_only_the_limits_end_is_a_warning() {
         assert_eq!((count_warnings(10), count_warnings(1_000), count_warnings(1_000_000)), (0, 1, 1));
+    }
+
+    #[test]
+    fn a_constant_of_the_definition_bounds_a_loop() {
+        let looped = |limit: u64| {
+            let data = format!("---\ndata: {{limit: {limit}}}\n---\n\n");
+            let body = "  A\n\n  <GenText as=\"text\" model=\"m\" />\n";
+            let text = format!("{data}<Loop as=\"all\" until={{$.index >= limit}}>\n{body}</Loop>\n");
+            count_warnings_in("x.mdx", text)
+        };
+        assert_eq!((looped(3), looped(5_000)), (0, 1));
     }
 }

@@ -1,7 +1,7 @@
 //! Warnings about prompt injection: a model reads text of strangers, and may call a tool that changes something without
 //! asking a person.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, Span};
@@ -55,13 +55,16 @@ impl InjectionCheck<'_> {
     fn check_plan(&self, plan: &Plan, source: &LoadedDefinition) -> Vec<Diagnostic> {
         let Some(origin) = self.find_untrusted_text(plan) else { return Vec::new() };
         let tools = collect_tools(plan);
-        let changing = tools.iter().filter(|tool| self.changes_something(tool));
-        let names: BTreeSet<String> = changing.map(|tool| tool_name(tool)).collect();
-        names.iter().map(|name| warn_about(source, name, &origin)).collect()
+        let changing = tools.iter().filter(|found| self.changes_something(found.tool));
+        let mut places = BTreeMap::new();
+        for found in changing {
+            places.entry(tool_name(found.tool)).or_insert(found.step);
+        }
+        places.iter().map(|(name, step)| warn_about(source, name, *step, &origin)).collect()
     }
 
     fn judge_workflow(&self, plan: &Plan) -> WorkflowRisk {
-        let mut changes = collect_tools(plan).iter().any(|tool| self.changes_something(tool));
+        let mut changes = collect_tools(plan).iter().any(|found| self.changes_something(found.tool));
         plan.root.visit(&mut |step| {
             changes |= match &step.kind {
                 StepKind::Leaf(Leaf::Http(_)) => !step.kind.is_read_only(),
@@ -92,13 +95,14 @@ impl InjectionCheck<'_> {
         });
         found.or_else(|| {
             let tools = collect_tools(plan);
-            let reading = tools.iter().find(|tool| match &tool.effect {
+            let mut tools = tools.iter().map(|found| found.tool);
+            let reading = tools.find(|tool| match &tool.effect {
                 ToolEffect::Function(id) => self.reads_text(id),
                 ToolEffect::Http(_) => true,
                 ToolEffect::Flow(id) => self.workflows.get(&**id).is_some_and(|risk| risk.reads_text),
                 ToolEffect::Client => false,
             });
-            reading.map(|tool| tool_name(tool))
+            reading.map(tool_name)
         })
     }
 
@@ -136,9 +140,9 @@ impl InjectionCheck<'_> {
     }
 }
 
-fn warn_about(source: &LoadedDefinition, tool: &str, origin: &str) -> Diagnostic {
+fn warn_about(source: &LoadedDefinition, tool: &str, step: Span, origin: &str) -> Diagnostic {
     let text = std::str::from_utf8(source.bytes()).unwrap_or_default();
-    let span = find_tool(text, tool);
+    let span = find_tool(text, tool, step);
     let message = format!(
         "a model that reads text of strangers ({origin}) can be talked into calling {tool}, which changes something \
          without approval"
@@ -147,28 +151,39 @@ fn warn_about(source: &LoadedDefinition, tool: &str, origin: &str) -> Diagnostic
         .with_help("let a person approve each call with `needs_approval` or `needsApproval`, or do not offer the tool")
 }
 
-/// Where a definition names a tool: itself, all tools of its server, or the agent that has it in a file of its own. A list of
-/// tools is searched first, because the name may also stand in a prompt or be that of the workflow.
-fn find_tool(text: &str, tool: &str) -> Span {
+/// Where a definition names a tool: itself, all tools of its server, or the step whose agent has it in a file of its own. A list
+/// of tools is searched first, because the name may also stand in a prompt or be that of the workflow.
+fn find_tool(text: &str, tool: &str, step: Span) -> Span {
     let server = tool.split_once("::").map(|(server, _)| format!("{server}::*"));
     let quoted = format!("\"{tool}\"");
     let names = || [Some(quoted.as_str()), Some(tool), server.as_deref()].into_iter().flatten();
     let list = ["\"tools\"", "tools="].into_iter().filter_map(|word| text.find(word)).min();
     let find_from = |from: usize, word: &str| Some((from + text[from..].find(word)?, word.len()));
     let in_list = list.and_then(|from| names().find_map(|word| find_from(from, word)));
-    let places = || names().chain(["\"tools\"", "\"agentId\"", "\"name\""]);
-    let found = in_list.or_else(|| places().find_map(|word| find_from(0, word)));
+    let named = in_list.or_else(|| names().find_map(|word| find_from(0, word)));
+    let of_step = (step.length > 0).then_some((step.start, step.length));
+    let fallback = || ["\"tools\"", "\"agentId\"", "\"name\""].into_iter().find_map(|word| find_from(0, word));
+    let found = named.or(of_step).or_else(fallback);
     found.map_or_else(Span::default, |(start, length)| Span { start, length })
 }
 
-fn collect_tools(plan: &Plan) -> Vec<&AgentTool> {
-    let mut tools = Vec::new();
-    plan.root.visit(&mut |step| match &step.kind {
-        StepKind::Composite(Composite::Agent(agent)) => tools.extend(&agent.tools),
-        StepKind::Composite(Composite::Tools(calls)) => tools.extend(&calls.tools),
-        _ => {}
+/// A tool that a step has.
+struct FoundTool<'a> {
+    step: Span,
+    tool: &'a AgentTool,
+}
+
+fn collect_tools(plan: &Plan) -> Vec<FoundTool<'_>> {
+    let mut found = Vec::new();
+    plan.root.visit(&mut |step| {
+        let tools = match &step.kind {
+            StepKind::Composite(Composite::Agent(agent)) => &agent.tools,
+            StepKind::Composite(Composite::Tools(calls)) => &calls.tools,
+            _ => return,
+        };
+        found.extend(tools.iter().map(|tool| FoundTool { step: step.span, tool }));
     });
-    tools
+    found
 }
 
 fn is_read(function: &FunctionSettings) -> bool {

@@ -3,6 +3,7 @@
 
 use flowloom_core::chat::content::Content;
 use flowloom_core::chat::{Role, ToolDeclaration};
+use flowloom_core::expr::js::Js;
 use flowloom_core::expr::{Data, Expr, Template, TemplatePart};
 use flowloom_core::plan::{
     Agent, AgentTool, AppendMessage, Assignment, CallLimit, Composite, Dag, Field, FieldContent, Loop, LoopTest,
@@ -10,6 +11,7 @@ use flowloom_core::plan::{
 };
 use flowloom_core::render;
 use flowloom_core::value::Value;
+use flowloom_formats::markdown::compact_expression;
 
 use crate::definitions::conditions::render_condition;
 
@@ -24,7 +26,7 @@ pub(super) fn describe_step(step: &Step) -> DescribedFields {
         StepKind::Composite(composite) => describe_composite(composite, &mut fields),
     }
     if let Some(condition) = &step.condition {
-        fields.push(("condition", render_condition(condition)));
+        fields.push(("condition", render_expression(condition)));
     }
     describe_policy(&step.policy, &mut fields);
     if let Some(capability) = &step.capability {
@@ -76,7 +78,7 @@ fn render_content(content: &FieldContent<'_>) -> String {
         FieldContent::Text(text) => render_template(text),
         FieldContent::Data(data) => render_data(data),
         FieldContent::Entries(data) => render_data_lines(data),
-        FieldContent::Expr(expr) => render_condition(expr),
+        FieldContent::Expr(expr) => render_expression(expr),
         FieldContent::Schema(schema) => render::to_json(schema),
         FieldContent::Messages([(_, only)]) => render_data(only),
         FieldContent::Messages(messages) => {
@@ -88,7 +90,7 @@ fn render_content(content: &FieldContent<'_>) -> String {
             pairs.iter().map(|(name, value)| format!("{}: {}", render_template(name), render_template(value))),
         ),
         FieldContent::Arguments(arguments) => {
-            join_lines(arguments.iter().map(|(name, value)| format!("{name}: {}", render_condition(value))))
+            join_lines(arguments.iter().map(|(name, value)| format!("{name}: {}", render_expression(value))))
         }
         FieldContent::Variables(rows) => join_lines(rows.iter().map(|(name, variable)| format!("{name}: {variable}"))),
     }
@@ -102,7 +104,7 @@ fn describe_composite(composite: &Composite, fields: &mut DescribedFields) {
         Composite::Loop(looped) => describe_loop(looped, fields),
         Composite::Branch { arms, .. } => {
             let arm =
-                |(condition, step): &(Expr, Step)| format!("{} -> {}", render_condition(condition), step.key.as_str());
+                |(condition, step): &(Expr, Step)| format!("{} -> {}", render_expression(condition), step.key.as_str());
             push_text(fields, "arms", join_lines(arms.iter().map(arm)));
         }
         Composite::Subflow(Subflow { plan, inputs }) => {
@@ -110,14 +112,14 @@ fn describe_composite(composite: &Composite, fields: &mut DescribedFields) {
             push_text(fields, "inputs", render_data_lines(inputs));
         }
         Composite::Scoped(ScopedSteps { provide, gives, .. }) => {
-            let row = |(name, value): &(std::sync::Arc<str>, Expr)| format!("{name} = {}", render_condition(value));
+            let row = |(name, value): &(std::sync::Arc<str>, Expr)| format!("{name} = {}", render_expression(value));
             push_text(fields, "provides", join_lines(provide.iter().map(row)));
             push_text(fields, "gives", gives.iter().map(|name| name.to_string()).collect::<Vec<_>>().join(", "));
         }
         Composite::Agent(Agent { generate, tools, available, limit, must_call }) => {
             describe_fields(&generate.list_fields(), fields);
             push_text(fields, "tools", describe_tools(tools));
-            push_text(fields, "chosen tools", available.as_ref().map(render_condition).unwrap_or_default());
+            push_text(fields, "chosen tools", available.as_ref().map(render_expression).unwrap_or_default());
             push_text(fields, "tool choice", if *must_call { "required".to_owned() } else { String::new() });
             fields.push((
                 "limit",
@@ -137,7 +139,7 @@ fn describe_composite(composite: &Composite, fields: &mut DescribedFields) {
         Composite::AppendMessage(AppendMessage { role, content, .. }) => {
             let text = match content {
                 Content::Blocks(blocks) => blocks.iter().map(render_template).collect::<Vec<_>>().join("\n\n"),
-                Content::Value(value) | Content::Json(value) => format!("{{{{{}}}}}", render_condition(value)),
+                Content::Value(value) | Content::Json(value) => format!("{{{{{}}}}}", render_expression(value)),
             };
             fields.push(("says", format!("[{}] {text}", format!("{role:?}").to_lowercase())));
         }
@@ -175,7 +177,7 @@ fn describe_machine(machine: &Machine, fields: &mut DescribedFields) {
 fn describe_loop(looped: &Loop, fields: &mut DescribedFields) {
     if let Some(until) = &looped.until {
         let test = if looped.test == LoopTest::Before { "before" } else { "after" };
-        fields.push(("until", format!("{} (tested {test} each time)", render_condition(until))));
+        fields.push(("until", format!("{} (tested {test} each time)", render_expression(until))));
     }
     fields.push(("iterations", format!("at most {}", looped.max)));
 }
@@ -190,6 +192,18 @@ fn describe_tools(tools: &[AgentTool]) -> String {
     join_lines(tools.iter().map(tool))
 }
 
+/// An expression as the definition states it, without its layout and its comments.
+fn render_expression(expr: &Expr) -> String {
+    match expr {
+        Expr::Js(js) => match &**js {
+            Js::Placed(_, place) => compact_expression(&place.source),
+            _ => render_condition(expr),
+        },
+        Expr::Script(script) => compact_expression(&script.source),
+        expr => render_condition(expr),
+    }
+}
+
 /// A template with its references in double braces, in every format.
 pub(super) fn render_template(template: &Template) -> String {
     let part = |part: &TemplatePart| match part {
@@ -199,7 +213,7 @@ pub(super) fn render_template(template: &Template) -> String {
             format!("{{{{{}{path}}}}}", reference.name)
         }
         TemplatePart::Secret(name) => format!("{{{{secret.{name}}}}}"),
-        TemplatePart::Expr(expr) => format!("{{{{{}}}}}", render_condition(expr)),
+        TemplatePart::Expr(expr) => format!("{{{{{}}}}}", render_expression(expr)),
     };
     template.parts.iter().map(part).collect()
 }

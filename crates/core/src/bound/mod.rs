@@ -8,7 +8,7 @@ mod python;
 mod request;
 mod walk;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -113,6 +113,15 @@ pub struct WorstCase {
     pub bound: Bound,
     /// The figures without a bound.
     pub unbounded: Vec<Unbounded>,
+    /// The most iterations of each loop, by its place in the source, without those of included definitions.
+    pub(crate) loops: HashMap<Span, u64>,
+}
+
+impl WorstCase {
+    /// The most iterations of the loop at a place of the source; 0 if it is not reached.
+    pub fn most_iterations(&self, looped: Span) -> u64 {
+        self.loops.get(&looped).copied().unwrap_or(0)
+    }
 }
 
 /// A step without a bound.

@@ -1,5 +1,7 @@
 //! The bound of a plan, step by step.
 
+use std::collections::HashMap;
+
 use super::child::ChildBounds;
 use super::prompt::{Sizes, size_of_answer};
 use super::python::BlockNames;
@@ -35,11 +37,12 @@ pub fn bound_plan(
         latencies,
         sizes: Sizes::of_inputs(plan, inputs),
         unbounded: Vec::new(),
+        loops: HashMap::new(),
         children: ChildBounds::default(),
     };
     let place = StepLocation { path: Path::root(), is_included: false };
     let bound = walk.bound_step(&plan.root, &place);
-    WorstCase { bound, unbounded: walk.unbounded }
+    WorstCase { bound, unbounded: walk.unbounded, loops: walk.loops }
 }
 
 pub(super) struct Walk<'a> {
@@ -48,6 +51,7 @@ pub(super) struct Walk<'a> {
     latencies: Latencies,
     pub(super) sizes: Sizes,
     pub(super) unbounded: Vec<Unbounded>,
+    loops: HashMap<Span, u64>,
     pub(super) children: ChildBounds,
 }
 
@@ -347,7 +351,12 @@ impl Walk<'_> {
         // An iteration may use what the one before it has written.
         self.note_writes(&looped.body);
         let body = self.bound_step(&looped.body, place);
-        let times = match looped.most_iterations(|name| self.sizes.find_number(name)) {
+        let most = looped.most_iterations(|name| self.sizes.find_number(name));
+        if !place.is_included {
+            let known = self.loops.entry(step.span).or_default();
+            *known = most.max(*known);
+        }
+        let times = match most {
             max if max >= self.limits.iterations => {
                 self.report_endless(step, place, "everything: the loop has no bound");
                 Count::UNBOUNDED

@@ -16,6 +16,7 @@ mod man;
 mod models;
 mod new;
 mod plan;
+mod project_configs;
 mod run;
 mod serve;
 mod talk;
@@ -43,6 +44,7 @@ pub(crate) use man::write_man_pages;
 pub(crate) use models::{ModelsCommand, PullArgs};
 pub(crate) use new::NewArgs;
 pub(crate) use plan::PlanArgs;
+pub(crate) use project_configs::ProjectConfigs;
 pub(crate) use run::{CheckArgs, InitArgs, OutputArgs, RunArgs, RunsArgs};
 pub(crate) use serve::{
     DEFAULT_ADDRESS, HooksCommand, McpArgs, MissedPolicy, OverlapPolicy, ScheduleCommand, ServeArgs, SyncArgs,

@@ -1,10 +1,9 @@
 //! `flowloom check [FILE…]`: reports every problem and applies fixes. Never runs anything of a definition.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flowloom_app::blocks::PythonSyntax;
 use flowloom_app::config::Config;
-use flowloom_app::config::project::ProjectTarget;
 use flowloom_app::definitions::find::{FoundFile, find_definitions, find_named};
 use flowloom_app::definitions::source::{self, LoadedDefinition, Loader, resolve_entry};
 use flowloom_app::listing::{count_noun, list_first};
@@ -12,7 +11,7 @@ use flowloom_core::diagnostic::apply_safe_fixes;
 use flowloom_core::plan::Format;
 
 use super::results::print_json;
-use crate::cli::{CheckArgs, Global, ReportStyle};
+use crate::cli::{CheckArgs, Global, ProjectConfigs, ReportStyle};
 use crate::failure::{CommandError, CommandResult};
 use crate::print::{show_name, show_path};
 use crate::replace_file::replace_file;
@@ -29,14 +28,15 @@ pub(crate) async fn check_definitions(global: &Global, arguments: CheckArgs) -> 
         return Err(CommandError::usage("--json and --report cannot be used together; remove one of them"));
     }
     let format = source::parse_format(arguments.format.as_deref())?;
-    let mut checker = Checker { global, arguments: &arguments, format, loaded: None };
-    let (mut sources, mut unusable) = (Vec::new(), Vec::new());
+    let configs = ProjectConfigs::new(global);
+    let mut checker = Checker { arguments: &arguments, format, configs, checked: Vec::new() };
+    let mut unusable = Vec::new();
     for path in &arguments.files {
-        match checker.check_path(path).await {
-            Ok(checked) => sources.extend(checked),
-            Err(error) => unusable.push(error),
+        if let Err(error) = checker.check_path(path).await {
+            unusable.push(error);
         }
     }
+    let sources = checker.checked;
     let failed = join_errors(unusable);
     if let Some(error) = failed.as_ref().filter(|_| global.json) {
         let problems = sources.iter().flat_map(LoadedDefinition::problems).collect();
@@ -58,43 +58,57 @@ pub(crate) async fn check_definitions(global: &Global, arguments: CheckArgs) -> 
 
 /// Checks what the paths of a command line name.
 struct Checker<'a> {
-    global: &'a Global,
     arguments: &'a CheckArgs,
     format: Option<Format>,
-    /// The configuration of the last path, which often counts for the next one, too.
-    loaded: Option<Config>,
+    configs: ProjectConfigs<'a>,
+    checked: Vec<LoadedDefinition>,
 }
 
 impl Checker<'_> {
-    /// The checked definitions at a path. Fails if there is no such path or workflow, or if its project has an invalid
-    /// configuration.
-    async fn check_path(&mut self, path: &Path) -> Result<Vec<LoadedDefinition>, CommandError> {
-        // Each file counts for the project around it.
-        let target = ProjectTarget::Definition(path.to_owned());
-        let project = self.global.find_project(Some(&target))?;
-        let config = match self.loaded.take().filter(|config| config.project == project) {
-            Some(config) => self.loaded.insert(config),
-            None => self.loaded.insert(self.global.load_config_for(Some(&target))?),
-        };
-        let config = &*config;
-        let loader = Loader { format: self.format, lenient: self.arguments.lenient, ..Loader::new(config) };
-        let path = find_named(config, path)?;
-        let mut checked = Vec::new();
-        for mut source in load_definitions(&path, &loader)?.definitions {
-            if self.arguments.fix {
-                source = fix_source(source, &loader)?;
+    /// Checks the definitions at a path, each with the configuration of the project around it. Fails if there is no such path or
+    /// workflow, or if a project has an invalid configuration; the definitions of other projects are checked all the same.
+    async fn check_path(&mut self, path: &Path) -> Result<(), CommandError> {
+        let config = self.configs.load_around(path)?;
+        let path = find_named(&config, path)?;
+        let mut unusable = Vec::new();
+        for source in load_definitions(&path, &self.loader(&config))?.definitions {
+            match self.check_source(source, &config).await {
+                Ok(source) => self.checked.push(source),
+                Err(error) => unusable.push(error),
             }
-            source.add_check_warnings(&loader);
-            source.add_python_errors(&PythonSyntax::with_system_python(config)).await;
-            checked.push(source);
         }
-        Ok(checked)
+        join_errors(unusable).map_or(Ok(()), Err)
+    }
+
+    /// Checks a definition that was compiled with a configuration.
+    async fn check_source(
+        &mut self,
+        source: LoadedDefinition,
+        compiled_with: &Config,
+    ) -> Result<LoadedDefinition, CommandError> {
+        let path = PathBuf::from(source.name());
+        let config = self.configs.load_around(&path)?;
+        let loader = self.loader(&config);
+        let is_own = config.project == compiled_with.project;
+        let mut source = if is_own { source } else { loader.compile(&path) };
+        if self.arguments.fix {
+            source = fix_source(source, &loader)?;
+        }
+        source.add_check_warnings(&loader);
+        source.add_python_errors(&PythonSyntax::with_system_python(&config)).await;
+        Ok(source)
+    }
+
+    fn loader<'c>(&self, config: &'c Config) -> Loader<'c> {
+        Loader { format: self.format, lenient: self.arguments.lenient, ..Loader::new(config) }
     }
 }
 
 /// One error with the messages of all; `None` if there are none.
 fn join_errors(errors: Vec<CommandError>) -> Option<CommandError> {
-    let messages: Vec<String> = errors.iter().map(|error| error.message.clone()).collect();
+    let mut messages: Vec<String> = errors.iter().map(|error| error.message.clone()).collect();
+    // All definitions of a project fail for the same reason.
+    messages.dedup();
     let first = errors.into_iter().next()?;
     Some(CommandError { message: messages.join("; "), ..first })
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use flowloom_app::config::project::ProjectTarget;
 use flowloom_app::definitions::find::find_named;
 use flowloom_app::definitions::source::Loader;
 use flowloom_app::definitions::versions::{VersionName, compile_version};
@@ -67,7 +68,7 @@ fn names_version(name: &str) -> bool {
 
 /// A definition, or the definition that a run has read.
 async fn load_definition(global: &Global, name: &str) -> Result<ComparedDefinition, CommandError> {
-    let config = global.load_config()?;
+    let config = global.load_config_for(Some(&ProjectTarget::Definition(name.into())))?;
     let source = match VersionName::parse(name).filter(|_| !Path::new(name).exists()) {
         Some(version) => {
             let app = global.open_existing()?;

@@ -11,7 +11,7 @@ use flowloom_app::definitions::source::{LoadedDefinition, Loader};
 use flowloom_app::folders::name_folder;
 use flowloom_app::project_files;
 use flowloom_app::wiring;
-use flowloom_formats::{agent, graph};
+use flowloom_formats::{agent, graph, steps};
 use serde_json::{Value, json};
 
 use super::results::print_json;
@@ -124,6 +124,13 @@ fn read_definition(global: &Global, from: &Path) -> Result<StartDefinition, Comm
     let source = loader.compile(from);
     if source.bytes().is_empty() {
         return Err(CommandError::report_invalid_definition(&source, format!("{} cannot be copied", from.display())));
+    }
+    if steps::is_script(&String::from_utf8_lossy(source.bytes())) {
+        let (file, result) = (from.display(), from.with_extension("json"));
+        let convert = format!("flowloom convert {} --to steps --out {}", quote_argument(from), quote_argument(&result));
+        return Err(CommandError::usage(format!(
+            "{file} is JavaScript, which commands for a folder skip; write it as JSON first: {convert}"
+        )));
     }
     let entry = PathBuf::from(source.name());
     let base = entry.parent().unwrap_or(Path::new("")).to_owned();

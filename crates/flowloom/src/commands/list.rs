@@ -7,7 +7,7 @@ use flowloom_app::definitions::source::Loader;
 use serde_json::json;
 
 use super::results::print_json;
-use crate::cli::Global;
+use crate::cli::{Global, ProjectConfigs};
 use crate::failure::{CommandError, CommandResult};
 use crate::hint::{self, quote_argument};
 use crate::print::{print_wrapped, show_name, show_path};
@@ -16,11 +16,19 @@ use crate::terminal::measure::{count_columns, pad_columns};
 use crate::terminal::table::print_header;
 
 pub(crate) fn list_workflows(global: &Global, folder: &Path) -> CommandResult {
-    let config = global.load_config()?;
+    let mut configs = ProjectConfigs::new(global);
+    let config = configs.load_around(folder)?;
     if !folder.is_dir() {
         return Err(CommandError::usage(format!("{} is not a folder", folder.display())));
     }
-    let found = find_definitions(folder, &Loader::new(&config)).definitions;
+    let mut found = find_definitions(folder, &Loader::new(&config)).definitions;
+    for file in &mut found {
+        let path = folder.join(&file.file);
+        let own = configs.load_around(&path)?;
+        if own.project != config.project {
+            file.source = Loader::new(&own).compile(&path);
+        }
+    }
     if global.json {
         let workflows: Vec<_> = found.iter().map(to_json).collect();
         print_json(&serde_json::Value::from(workflows));

@@ -16,7 +16,7 @@ use flowloom_core::chat::Usage;
 use flowloom_core::limits::Limits;
 
 use super::results::print_json;
-use crate::cli::{Global, RecordTestArgs, TestArgs, TestCommand, TestReport};
+use crate::cli::{Global, ProjectConfigs, RecordTestArgs, TestArgs, TestCommand, TestReport};
 use crate::failure::{CommandError, CommandResult, print_error};
 use crate::inputs::parse_budget;
 use crate::print::show_path;
@@ -33,32 +33,26 @@ pub(crate) async fn test_workflows(global: &Global, arguments: TestArgs) -> Comm
     if global.json && arguments.report != TestReport::Text {
         return Err(CommandError::usage("--json and --report cannot be used together; remove one of them"));
     }
-    let config = global.load_config()?;
-    let FoundTests { tests: files, others } = list_files(&config, &arguments.paths)?;
-    let mut outcomes = Vec::with_capacity(files.len());
+    let mut configs = ProjectConfigs::new(global);
+    let FoundTests { tests, others } = list_files(&*configs.load_around(Path::new(""))?, &arguments.paths)?;
+    let mut outcomes = Vec::with_capacity(tests.len());
     let mut budget = LiveBudget::new(&arguments)?;
     let prints_text = arguments.report == TestReport::Text && !global.json;
-    let mut runner = TestRunner::new(&config);
-    for file in &files {
-        if let Some(limits) = budget.remaining() {
-            runner = runner.with_live_models(limits);
-        }
-        match runner.run_test(file).await {
-            Ok(mut outcome) => {
-                budget.spend(&outcome.usage);
-                if arguments.update {
-                    runner.update_test(&mut outcome).await?;
-                }
-                if prints_text {
-                    print!("{}", render_outcome(&outcome));
-                }
-                outcomes.push(outcome);
+    // Each test counts for the project around it.
+    let configured = tests.into_iter().map(|test| Ok((configs.load_around(&test)?, test)));
+    let configured = configured.collect::<Result<Vec<_>, CommandError>>()?;
+    for of_project in configured.chunk_by(|(a, _), (b, _)| Arc::ptr_eq(a, b)) {
+        let mut runner = TestRunner::new(&of_project[0].0);
+        for (_, file) in of_project {
+            if let Some(limits) = budget.remaining() {
+                runner = runner.with_live_models(limits);
             }
-            Err(error) => {
-                let message = error.to_string().replace(&file.display().to_string(), &show_path(file));
-                print_error(error.code(), "", &message);
-                outcomes.push(TestOutcome::from_file_error(file, &error));
+            let outcome = run_test(&runner, file, arguments.update).await?;
+            budget.spend(&outcome.usage);
+            if prints_text && outcome.invalid.is_none() {
+                print!("{}", render_outcome(&outcome));
             }
+            outcomes.push(outcome);
         }
     }
     if prints_text && !others.is_empty() {
@@ -70,6 +64,23 @@ pub(crate) async fn test_workflows(global: &Global, arguments: TestArgs) -> Comm
         _ if outcomes.iter().any(|outcome| outcome.invalid.is_some()) => Ok(2),
         true => Ok(0),
         false => Ok(EXIT_TEST_FAILED),
+    }
+}
+
+/// Runs a test, and updates it if asked to. A test that cannot be run is reported, and is an outcome, too.
+async fn run_test(runner: &TestRunner<'_>, file: &Path, updates: bool) -> Result<TestOutcome, CommandError> {
+    match runner.run_test(file).await {
+        Ok(mut outcome) => {
+            if updates {
+                runner.update_test(&mut outcome).await?;
+            }
+            Ok(outcome)
+        }
+        Err(error) => {
+            let message = error.to_string().replace(&file.display().to_string(), &show_path(file));
+            print_error(error.code(), "", &message);
+            Ok(TestOutcome::from_file_error(file, &error))
+        }
     }
 }
 

@@ -36,7 +36,7 @@ pub fn format_source(format: Format, file: &str, text: &str) -> Result<String, V
     let mut problems = Problems::new(file);
     let laid_out = if format == markdown::FORMAT {
         markdown::lay_out(file, text, &mut problems)
-    } else if graph::is_table(file) || steps::literal_start(text).is_some() {
+    } else if graph::is_table(file) || steps::is_script(text) {
         Some(text.to_owned())
     } else {
         lay_out_json(format, file, text, &mut problems)

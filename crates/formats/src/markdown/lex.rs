@@ -4,6 +4,8 @@
 //! The Markdown parser asks at every closing brace whether the expression is complete. Errors in the expression are
 //! reported later, all together.
 
+use std::ops::Range;
+
 /// The result of scanning an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scan {
@@ -73,6 +75,33 @@ pub(super) fn find_first_end(text: &str) -> Option<usize> {
     lexer.excess.filter(|at| text[*at..].starts_with('}'))
 }
 
+/// An expression without the white space and the comments between its tokens, and with the line ends of JavaScript. Two
+/// expressions with the same compact text do the same.
+pub fn compact_expression(text: &str) -> String {
+    let mut lexer = Lexer::new(text);
+    // Of text that is not terminated, the gaps so far are left out.
+    let _ = lexer.run();
+    let mut compact = String::with_capacity(text.len());
+    let mut from = 0;
+    for gap in lexer.gaps {
+        compact.push_str(&text[from..gap.start]);
+        from = gap.end;
+        let next = text[from..].chars().next();
+        if compact.chars().next_back().zip(next).is_some_and(|(before, after)| would_merge(before, after)) {
+            compact.push(' ');
+        }
+    }
+    compact.push_str(&text[from..]);
+    compact.replace("\r\n", "\n")
+}
+
+/// Whether two characters would be parts of one token.
+fn would_merge(before: char, after: char) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
+    let is_operator = |c: char| c.is_ascii_punctuation() && !"()[]{},;`'\"".contains(c);
+    (is_word(before) && is_word(after)) || (is_operator(before) && is_operator(after))
+}
+
 struct Lexer<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -80,6 +109,8 @@ struct Lexer<'a> {
     open: Vec<u8>,
     after_value: bool,
     is_blank: bool,
+    /// White space and comments between tokens.
+    gaps: Vec<Range<usize>>,
     /// Where a bracket closes more than was opened.
     excess: Option<usize>,
     /// The end of the last line whose slash could begin a regular expression that does not end there. Up to it, a brace may be
@@ -90,7 +121,8 @@ struct Lexer<'a> {
 impl<'a> Lexer<'a> {
     fn new(text: &'a str) -> Lexer<'a> {
         let bytes = text.as_bytes();
-        Lexer { bytes, at: 0, open: Vec::new(), after_value: false, is_blank: true, excess: None, slash_line_end: 0 }
+        let (open, gaps) = (Vec::new(), Vec::new());
+        Lexer { bytes, at: 0, open, after_value: false, is_blank: true, gaps, excess: None, slash_line_end: 0 }
     }
 
     fn remaining_bytes(&self) -> &[u8] {
@@ -104,14 +136,14 @@ impl<'a> Lexer<'a> {
                 Some(b'`') => self.lex_template(byte),
                 Some(b'<') => self.lex_fragment(byte),
                 _ => match byte {
-                    b' ' | b'\t' | b'\r' | b'\n' => self.at += 1,
+                    b' ' | b'\t' | b'\r' | b'\n' => self.skip_gap(1),
                     b'/' if self.remaining_bytes().starts_with(b"//") => {
                         let line = self.remaining_bytes().iter().position(|byte| matches!(byte, b'\n' | b'\r'));
-                        self.at += line.ok_or(ExpressionEnd::LineComment)?;
+                        self.skip_gap(line.ok_or(ExpressionEnd::LineComment)?);
                     }
                     b'/' if self.remaining_bytes().starts_with(b"/*") => {
                         let comment = self.remaining_bytes()[2..].windows(2).position(|pair| pair == b"*/");
-                        self.at += comment.ok_or(ExpressionEnd::Open)? + 4;
+                        self.skip_gap(comment.ok_or(ExpressionEnd::Open)? + 4);
                     }
                     _ => {
                         self.is_blank = false;
@@ -121,6 +153,15 @@ impl<'a> Lexer<'a> {
             }
         }
         Ok(())
+    }
+
+    fn skip_gap(&mut self, length: usize) {
+        let start = self.at;
+        self.at += length;
+        match self.gaps.last_mut() {
+            Some(last) if last.end == start => last.end = self.at,
+            _ => self.gaps.push(start..self.at),
+        }
     }
 
     fn lex_template(&mut self, byte: u8) {
@@ -271,6 +312,22 @@ pub fn measure_tag(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn compact_expressions_have_no_gaps() {
+        for (text, compact) in [
+            ("a + b", "a+b"),
+            ("items\r\n  .map(t => `- ${ t }\r\n  x`)", "items.map(t=>`- ${t}\n  x`)"),
+            ("typeof  x", "typeof x"),
+            ("a + +b - - c", "a+ +b- -c"),
+            ("/* c */ a // d\n || 'a  b'", "a||'a  b'"),
+            ("a / /x  y/.source", "a/ /x  y/.source"),
+            ("<>Dear  {name  ||  'x'}</>", "<>Dear  {name||'x'}</>"),
+        ] {
+            assert_eq!(compact_expression(text), compact);
+            assert_eq!(compact_expression(compact), compact);
+        }
+    }
 
     #[test]
     fn expressions_end_where_everything_is_closed() {

@@ -71,7 +71,7 @@ pub use frontmatter::read_yaml;
 pub use include::{FLOWS_FOLDER, PROMPTS_FOLDER};
 pub use inspect::{ExpressionNames, FieldRead, NameRead, ObjectKey, inspect_expression};
 pub use large_stack::{is_parser_panic, read_within_limits};
-pub use lex::{find_expression_end, measure_tag};
+pub use lex::{compact_expression, find_expression_end, measure_tag};
 pub use name_rule::can_name_variable;
 pub use schema::read_written_schema;
 pub use variable_expression::VariableExpression;

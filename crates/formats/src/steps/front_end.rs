@@ -3,7 +3,7 @@
 use flowloom_core::json::Node;
 
 use super::present::render_result;
-use super::{FORMAT, compile, literal_start};
+use super::{FORMAT, compile, is_script};
 use crate::answer_source;
 use crate::front_end::FrontEnd;
 use crate::shape::DocumentShape;
@@ -11,7 +11,7 @@ use crate::shape::DocumentShape;
 /// The front end.
 pub(crate) const FRONT_END: FrontEnd = FrontEnd {
     hint: "a step list has \"steps\" with \"functionId\"",
-    recognises: |_, text| literal_start(text).is_some(),
+    recognises: |_, text| is_script(text),
     score_shape,
     find_answer_source: |plan, _| answer_source::of_last_step(plan),
     ..FrontEnd::new(

@@ -75,8 +75,13 @@ const KNOWN_KEYS: [&str; 11] = [
     "until",
 ];
 
+/// Whether a text is JavaScript that calls `workflow::create`.
+pub fn is_script(text: &str) -> bool {
+    literal_start(text).is_some()
+}
+
 /// The offset of the definition in `text` if that is a JavaScript call of `workflow::create`.
-pub(crate) fn literal_start(text: &str) -> Option<usize> {
+fn literal_start(text: &str) -> Option<usize> {
     // One of the strings of a JSON file may mention such a call.
     if text.trim_start().starts_with(['{', '[']) {
         return None;

@@ -2,6 +2,7 @@
 //! performed. A new run halts before each of its effects, and its past can be looked at in the same way.
 
 mod breakpoints;
+mod numbering;
 mod recorded;
 mod session;
 mod values;

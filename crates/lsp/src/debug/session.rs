@@ -12,6 +12,7 @@ use flowloom_core::path::Path as StepPath;
 use serde_json::json;
 
 use super::breakpoints::Breakpoint;
+use super::numbering::Numbering;
 use super::recorded::{Direction, RecordedRun, absolute_path};
 use crate::server::LoadConfig;
 
@@ -51,6 +52,7 @@ pub(super) struct DebugSession {
     /// The breakpoints by file. The text of a run that is no file any more has no path.
     breakpoints: BTreeMap<PathBuf, Vec<Breakpoint>>,
     stops_on_entry: bool,
+    numbering: Numbering,
 }
 
 /// A run that is driven live.
@@ -76,11 +78,23 @@ enum StopTarget {
 
 impl DebugSession {
     pub(super) fn new(load_config: LoadConfig) -> DebugSession {
-        DebugSession { load_config, run: None, live: None, breakpoints: BTreeMap::new(), stops_on_entry: true }
+        let (breakpoints, numbering) = (BTreeMap::new(), Numbering::default());
+        DebugSession { load_config, run: None, live: None, breakpoints, stops_on_entry: true, numbering }
     }
 
-    /// Answers a request.
+    /// Answers a request in the numbers of the editor.
     pub(super) async fn answer(&mut self, command: &str, arguments: &serde_json::Value) -> Answer {
+        if command == "initialize" {
+            self.numbering = Numbering::of_editor(arguments);
+        }
+        let mut answer = self.answer_numbered(command, &self.numbering.number_arguments(arguments)).await;
+        if let Ok(body) = &mut answer.body {
+            self.numbering.number_response(body);
+        }
+        answer
+    }
+
+    async fn answer_numbered(&mut self, command: &str, arguments: &serde_json::Value) -> Answer {
         match command {
             "initialize" => Answer::new(json!({
                 "supportsConfigurationDoneRequest": true,

@@ -118,7 +118,7 @@ fn check_settings(config: &Config) -> Vec<DoctorCheck> {
         check_data_folder(config),
         passed_check("durability", format!("{:?}", config.durability.value).to_lowercase(), &config.durability.origin),
         check_default_model(config),
-        check_egress(config),
+        passed_check("egress.allow", join_items(&config.egress.allow), ""),
         passed_check("files.root", join_items(config.files_root.iter().map(|root| root.display().to_string())), ""),
         passed_check("functions", join_items(config.functions.keys()), ""),
         passed_check("agents", join_items(config.agents.keys()), ""),
@@ -147,14 +147,6 @@ fn check_default_model(config: &Config) -> DoctorCheck {
         }
         (Some(named), Ok(_)) => report(named.clone()),
         (None, used) => report(used.unwrap_or_else(|_| "none".to_owned())),
-    }
-}
-
-fn check_egress(config: &Config) -> DoctorCheck {
-    let allowed = passed_check("egress.allow", join_items(&config.egress.allow), "");
-    match wiring::check_egress_policy(config) {
-        Ok(()) => allowed,
-        Err(error) => DoctorCheck { is_fine: false, value: error.to_string(), ..allowed },
     }
 }
 
@@ -261,8 +253,6 @@ fn protection_check(protection: &Protection) -> DoctorCheck {
 async fn check_servers(config: &Config) -> Vec<DoctorCheck> {
     let servers = match wiring::build_mcp_servers(config) {
         Ok(servers) => servers,
-        // The row of the egress policy names the error.
-        Err(_) if wiring::check_egress_policy(config).is_err() => return Vec::new(),
         Err(error) => return vec![DoctorCheck { is_fine: false, ..passed_check("mcp", error.to_string(), "") }],
     };
     let mut rows = Vec::new();
