@@ -62,7 +62,6 @@ pub async fn find_typical_case(
         name: plan.id.is_none().then(|| plan.name.clone()),
         format: Some(plan.format.name().to_owned()),
         status: Some(Status::Succeeded.name().to_owned()),
-        project: Some(runs.config.project_name.clone()),
         limit: TYPICAL_RUNS,
         ..RunFilter::default()
     };

@@ -27,6 +27,19 @@ fn place_with_list() -> Workspace {
 }
 
 #[test]
+fn the_layout_of_expressions_does_not_count() {
+    let place = Workspace::new("");
+    let text = "---\ninput:\n  items: {type: array}\n---\n\nX {items.length + 1} {\n  items\n    .map(item => `- ${item}`)\n}\n\n\
+                <GenText as=\"a\" model=\"m\" />\n";
+    place.write("a.mdx", text);
+    place.write("b.mdx", &text.replace('\n', "\r\n").replace(" + ", "+"));
+    assert_eq!(stdout_of(&place, 0, &["diff", "a.mdx", "b.mdx"]), "the definitions mean the same\n");
+    place.write("c.mdx", &text.replace("- $", "-  $"));
+    let changed = stdout_of(&place, 1, &["diff", "a.mdx", "c.mdx"]);
+    assert!(changed.contains("items.map(item=>`-  ${item}`)"), "{changed}");
+}
+
+#[test]
 fn definitions_are_compared_by_what_they_mean() {
     let place = place_with_list();
     let text = std::fs::read_to_string(place.path("story.json")).expect("there");

@@ -40,6 +40,26 @@ fn a_result_goes_to_stdout_and_its_report_to_stderr() {
 }
 
 #[test]
+fn a_step_list_in_javascript_becomes_json() {
+    let place = Workspace::new("");
+    let call = "// A workflow.\nimport { x } from 'y';\nconst r = await trigger('workflow::create', {\n  name: 'Hi', id: \"hi\", \
+                steps: [{ name: 'a', functionId: 'agent::chat', mode: 'sequential', promptTemplate: `Say {{input}}`, },],\n});\n";
+    place.write("hi.js", call);
+    let converted = place.run(&["convert", "hi.js", "--to", "steps", "--out", "hi.json"]);
+    assert_eq!(exit_code(&converted), 0, "{}", stderr_text(&converted));
+    let text = std::fs::read_to_string(place.path("hi.json")).expect("written");
+    let written: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(written["steps"][0]["promptTemplate"], json!("Say {{input}}"));
+    assert_eq!(exit_code(&place.run(&["diff", "hi.js", "hi.json"])), 0);
+    let copied = place.run(&["init", "new", "--from", "hi.js"]);
+    assert!(
+        stderr_text(&copied).contains("flowloom convert hi.js --to steps --out hi.json"),
+        "{}",
+        stderr_text(&copied)
+    );
+}
+
+#[test]
 fn losses_are_reported_at_their_place_and_refused_if_asked() {
     let place = Workspace::new("");
     place.write("flow.json", &flow_text());

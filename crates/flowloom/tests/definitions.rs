@@ -313,6 +313,57 @@ fn a_folder_is_taken_over_as_a_whole() {
 }
 
 #[test]
+fn a_workflow_whose_file_is_broken_is_not_pruned() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let server = RunningServer::start(&place, &[]);
+    let address = format!("http://{}", server.address);
+    let elsewhere = Workspace::new("");
+    std::fs::create_dir_all(elsewhere.path("flows")).expect("a folder");
+    let text = steps_json("a", "A {{input}}").to_string();
+    elsewhere.write("flows/a.json", &text);
+    let sync = |more: &[&str]| elsewhere.run(&[&["sync", "flows", "--server", &address], more].concat());
+    assert_eq!(exit_code(&sync(&[])), 0);
+
+    // A merge without a resolution, an empty file, and one that is no definition any more.
+    for (broken, expected) in [
+        (format!("<<<<<<< HEAD\n{text}\n=======\n{{}}\n>>>>>>> x\n"), "Nothing was changed: 1 of 1 have errors"),
+        (String::new(), "a.json is no workflow any more, and the stored workflow a is from it"),
+        ("{\"wind\": 3}".to_owned(), "a.json is no workflow any more"),
+    ] {
+        elsewhere.write("flows/a.json", &broken);
+        let refused = sync(&["--prune"]);
+        assert_eq!(exit_code(&refused), 2, "{broken}: {}", stderr_text(&refused));
+        assert!(stderr_text(&refused).contains(expected), "{broken}: {}", stderr_text(&refused));
+        assert_eq!(server.get("/api/v1/workflows/a").status, 200, "{broken}");
+    }
+    let below = elsewhere.run(&["sync", "flows", "--prune", "--server", &format!("{address}/below")]);
+    assert_ne!(exit_code(&below), 0, "the path of the address counts");
+    std::fs::remove_file(elsewhere.path("flows/a.json")).expect("removed");
+    assert_eq!(exit_code(&sync(&["--prune"])), 0);
+    assert_eq!(server.get("/api/v1/workflows/a").status, 404);
+}
+
+#[test]
+fn a_change_returns_what_it_has_stored() {
+    let place = Workspace::new(ECHO_CONFIG);
+    let server = RunningServer::start(&place, &[]);
+    for _ in 0..5 {
+        let stored = std::thread::scope(|scope| {
+            let put = |name: String| {
+                let body = json!({"id": "shared", "name": name, "description": "", "steps": []});
+                let reply = send_put(&server, "/api/v1/workflows/shared?draft=true", &body);
+                (name, reply.json()["name"].clone(), read_tag(&reply))
+            };
+            let writers: Vec<_> = (0..6).map(|writer| scope.spawn(move || put(format!("w{writer}")))).collect();
+            writers.into_iter().map(|writer| writer.join().expect("it ends")).collect::<Vec<_>>()
+        });
+        let tags: std::collections::HashSet<&String> = stored.iter().map(|(_, _, tag)| tag).collect();
+        assert_eq!(tags.len(), stored.len(), "{stored:?}");
+        assert!(stored.iter().all(|(sent, returned, _)| returned == sent), "{stored:?}");
+    }
+}
+
+#[test]
 fn a_kept_graph_has_the_agents_of_the_configuration() {
     let place = Workspace::new(&format!("{ECHO_CONFIG}[agents.ann]\nfolder = \"people/ann\"\n"));
     std::fs::create_dir_all(place.path("people/ann")).expect("a folder");

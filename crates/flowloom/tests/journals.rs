@@ -43,7 +43,7 @@ impl StoredJournal {
     /// The newest run of a workspace.
     fn read_last(place: &Workspace) -> StoredJournal {
         let store = open_store(place);
-        let run = store.find_run("last", "").expect("a run").id;
+        let run = store.find_run("last").expect("a run").id;
         let records = store.read_events(run, 0, u32::MAX).expect("readable");
         let Event::RunCreated(created) = &records[0].event else { panic!("{:?} is the first event", records[0]) };
         let bundle = store.read_bundle(created.bundle).expect("readable").to_string();
@@ -377,7 +377,7 @@ fn resend_uncertain(place: &Workspace) {
 /// Does with the newest run what a server does after its third process has died.
 fn quarantine_last(place: &Workspace) {
     let store = open_store(place);
-    let run = store.find_run("last", "").expect("a run");
+    let run = store.find_run("last").expect("a run");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(store.quarantine_run(run.id, run.created_at + 1000)).expect("nobody drives it");
 }

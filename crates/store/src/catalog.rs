@@ -7,13 +7,16 @@ use flowloom_core::event::{MemoryWrite, Record, RunProject};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
 use flowloom_core::status::Status;
+use flowloom_runtime::JournalError;
 use flowloom_runtime::journal::profile_namespace;
+use flowloom_runtime::memory_quota::MemoryUsage;
 
 use crate::audit::{Actor, AuditAction, AuditedChange, DONE};
 use crate::damage::Damage;
 use crate::db::liveness::LivingWorkers;
 use crate::db::{DbConnection, DbRow, Param, params};
 use crate::error::{Corruption, StoreError};
+use crate::journal::read_memory_entries;
 use crate::memory_runs::MemoryRuns;
 use crate::open_questions::{OpenQuestions, build_open_questions_sql};
 use crate::rows;
@@ -32,6 +35,8 @@ pub struct PersonalWrites {
     pub is_profile: bool,
     /// The writes, all of which are stored, or none.
     pub writes: Vec<MemoryWrite>,
+    /// Size that the memory may not exceed, if it is limited.
+    pub limit_bytes: Option<u64>,
 }
 
 impl PersonalWrites {
@@ -54,7 +59,7 @@ const DAMAGED: &str = "damaged";
 const FILTER_SQL: &str = "(user_id = $1 or $1 is null) and ({status} = $2 or $2 is null) and (name = $3 or $3 is null) \
                       and (coalesce(workflow, name) = $4 or $4 is null) and (format = $5 or $5 is null) \
                       and (thread_key = $6 or $6 is null) and (id < $7 or $7 is null) \
-                      and (project is null or project in ('', $8) or $8 is null) \
+                      and coalesce(project, '') = $8 \
                       and (forked_from = $9 or $9 is null) and (created_at >= $10 or $10 is null) \
                       and (trigger_kind = $11 or $11 is null) and (trigger_id = $12 or $12 is null)";
 
@@ -64,25 +69,27 @@ const MIN_ID_END_CHARS: usize = 4;
 /// The parameters of a filter, in the order of [`FILTER_SQL`].
 pub(crate) struct FilterParams<'a> {
     filter: &'a RunFilter,
+    project: &'a str,
     before: Option<String>,
     forked_from: Option<String>,
 }
 
 impl<'a> FilterParams<'a> {
-    pub(crate) fn new(filter: &'a RunFilter) -> FilterParams<'a> {
+    /// The parameters for runs of a project.
+    pub(crate) fn new(filter: &'a RunFilter, project: &'a str) -> FilterParams<'a> {
         let [before, forked_from] = [filter.before, filter.forked_from].map(|id| id.map(|id| id.to_string()));
-        FilterParams { filter, before, forked_from }
+        FilterParams { filter, project, before, forked_from }
     }
 
     /// `$1` to `$12`: those of the condition.
     pub(crate) fn list_conditions(&self) -> Vec<Param<'_>> {
-        let RunFilter { user, status, name, workflow, format, thread_key, project, since, .. } = self.filter;
+        let RunFilter { user, status, name, workflow, format, thread_key, since, .. } = self.filter;
         let (before, forked_from, since) = (&self.before, &self.forked_from, since.map(|time| time as i64));
         let (kind, id) = match &self.filter.trigger {
             Some(trigger) => (Some(&*trigger.kind), trigger.id.as_deref()),
             None => (None, None),
         };
-        params![user, status, name, workflow, format, thread_key, before, project, forked_from, since, kind, id]
+        params![user, status, name, workflow, format, thread_key, before, self.project, forked_from, since, kind, id]
             .to_vec()
     }
 
@@ -129,13 +136,13 @@ impl Store {
         }
     }
 
-    /// The `limit` newest runs, newest first. Fails if the database cannot be read, or if the row of one of them is
+    /// The `limit` newest runs of this project, newest first. Fails if the database cannot be read, or if the row of one of them is
     /// damaged.
     pub fn list_runs(&self, limit: u32) -> Result<Vec<RunRow>, StoreError> {
         self.list_runs_matching(&RunFilter { limit, ..RunFilter::default() })
     }
 
-    /// The runs that match a filter, newest first, without those that are damaged, and the damage to the list of runs.
+    /// The runs of this project that match a filter, newest first, without those that are damaged, and the damage to the list of runs.
     /// Fails if the database cannot be read.
     pub fn list_intact_runs(&self, filter: &RunFilter) -> Result<(Vec<RunRow>, Vec<Damage>), StoreError> {
         if self.runs.is_some() {
@@ -145,7 +152,7 @@ impl Store {
         let condition = self.build_condition(filter)?;
         let sql =
             format!("select {RUN_COLUMNS} from run where {condition} order by id || '' desc limit $13 offset $14");
-        let params = FilterParams::new(filter);
+        let params = FilterParams::new(filter, self.project());
         let rows = self.read_with(|db| {
             let living = self.worker.living_workers(db)?;
             db.query_rows(&sql, &params.list_all(), |row| Ok(self.parse_run_row(row, &living).ok()))
@@ -153,24 +160,24 @@ impl Store {
         Ok((rows.into_iter().flatten().collect(), self.check_run_list()?))
     }
 
-    /// The runs that match a filter, newest first. Fails with `StoreCorrupt` if one of them is damaged.
+    /// The runs of this project that match a filter, newest first. Fails with `StoreCorrupt` if one of them is damaged.
     pub fn list_runs_matching(&self, filter: &RunFilter) -> Result<Vec<RunRow>, StoreError> {
         if let Some(runs) = &self.runs {
             return self.list_memory_runs(runs, filter);
         }
         let condition = self.build_condition(filter)?;
         let sql = format!("select {RUN_COLUMNS} from run where {condition} order by id desc limit $13 offset $14");
-        self.select_runs(&sql, &FilterParams::new(filter).list_all())
+        self.select_runs(&sql, &FilterParams::new(filter, self.project()).list_all())
     }
 
-    /// Number of runs that match a filter, ignoring its `limit` and `offset`. Fails if the database cannot be read.
+    /// Number of runs of this project that match a filter, ignoring its `limit` and `offset`. Fails if the database cannot be read.
     pub fn count_runs(&self, filter: &RunFilter) -> Result<u64, StoreError> {
         if let Some(runs) = &self.runs {
             let all = RunFilter { limit: u32::MAX, offset: 0, ..filter.clone() };
             return Ok(self.list_memory_runs(runs, &all)?.len() as u64);
         }
         let sql = format!("select count(*) from run where {}", self.build_condition(filter)?);
-        let params = FilterParams::new(filter);
+        let params = FilterParams::new(filter, self.project());
         let count = self.read_with(|db| db.query_first(&sql, &params.list_conditions(), |row| row.get_count(0)))?;
         Ok(count.unwrap_or_default())
     }
@@ -255,14 +262,11 @@ impl Store {
         Ok(counts.into_iter().map(|(status, count)| (status.to_owned(), count)).collect())
     }
 
-    /// Finds a run by id, by a unique start or end of an id, or by the word `last`: the newest run of the project with this
-    /// name, if it has one. Fails with `RunNotFound` or `RunAmbiguous`.
-    pub fn find_run(&self, name: &str, project: &str) -> Result<RunRow, StoreError> {
+    /// Finds a run by id, by a unique start or end of an id, or by the word `last`: the newest run of this project. Fails with
+    /// `RunNotFound` or `RunAmbiguous`.
+    pub fn find_run(&self, name: &str) -> Result<RunRow, StoreError> {
         let mut found = match name {
-            "last" => {
-                let project = Some(project.to_owned()).filter(|project| !project.is_empty());
-                self.list_runs_matching(&RunFilter { project, limit: 1, ..RunFilter::default() })?
-            }
+            "last" => self.list_runs(1)?,
             _ => {
                 let condition = "substr(id, 1, length($1)) = $1";
                 let sql = format!("select {RUN_COLUMNS} from run where {condition} order by id limit 4");
@@ -374,8 +378,9 @@ impl Store {
         self.writer.submit_job(Box::new(remember)).await
     }
 
-    /// Writes to a user's memory or profile on behalf of a person, and records it. Fails if a value is written and the
-    /// user's data has reached its quota, or if the database cannot be written.
+    /// Writes to a user's memory or profile on behalf of a person, and records it. Fails with `MemoryFull` if the memory would
+    /// exceed its limit, with `QuotaExceeded` if a value is written and the user's data has reached its quota, or if the database
+    /// cannot be written.
     pub async fn write_memory_as(&self, written: PersonalWrites, by: &Actor, at: u64) -> Result<(), StoreError> {
         if written.writes.iter().any(|write| write.value.is_some()) {
             let sizes = written.writes.iter().filter_map(|write| write.value.as_ref());
@@ -383,12 +388,18 @@ impl Store {
             self.check_database_quota(&written.user, bytes, at)?;
         }
         let object = written.describe_object();
-        let PersonalWrites { user, is_profile, writes } = written;
+        let PersonalWrites { user, is_profile, writes, limit_bytes } = written;
         let owner = self.owner_of(&user);
         let namespace = if is_profile { profile_namespace(&owner) } else { owner };
         let change = AuditedChange::new(AuditAction::WriteMemory, Some(user), object);
         let (attempted, actor) = (vec![change.clone()], by.clone());
         let job = move |connection: &DbConnection| {
+            if let Some(limit_bytes) = limit_bytes {
+                // Servers cannot exceed the limit together.
+                connection.serialize_changes("memory")?;
+                let mut usage = MemoryUsage::of_memories(&read_memory_entries(connection, &namespace)?);
+                usage.add_writes(&writes, limit_bytes).map_err(JournalError::Failed)?;
+            }
             writes.iter().try_for_each(|write| crate::batch::write_memory(connection, &namespace, write))?;
             change.record_entry(connection, &actor, at, DONE)
         };

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use flowloom_runtime::failpoint;
+use flowloom_runtime::metrics::{ProcessEvent, count_event};
+use flowloom_runtime::outage_log::OutageLog;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::checkpoints::CheckpointSchedule;
@@ -34,6 +36,7 @@ pub(crate) struct CommitDesk {
     gathered: Mutex<Vec<QueuedJob>>,
     /// The number of jobs that their callers commit before the next is gathered.
     lone_commits: AtomicU32,
+    outages: OutageLog,
 }
 
 impl CommitDesk {
@@ -45,7 +48,20 @@ impl CommitDesk {
             checkpoints: CheckpointSchedule::new(log),
             gathered: Mutex::default(),
             lone_commits: AtomicU32::new(0),
+            outages: OutageLog::new("the database"),
         }
+    }
+
+    /// Notes that a job could not be stored because of an outage.
+    pub(crate) fn note_outage(&self, error: &StoreError) {
+        if self.outages.note_failure(error.code(), error) {
+            count_event(ProcessEvent::DatabaseOutage);
+        }
+    }
+
+    /// Notes a commit.
+    pub(crate) fn note_commit(&self) {
+        self.outages.note_success();
     }
 
     pub(crate) fn lock_connection(&self) -> MutexGuard<'_, DbConnection> {

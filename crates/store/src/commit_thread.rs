@@ -5,9 +5,6 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
-use flowloom_runtime::metrics::{ProcessEvent, count_event};
-use flowloom_runtime::outage_log::OutageLog;
-
 use crate::commit_desk::CommitDesk;
 use crate::db::{DbConnection, WriteJob};
 use crate::error::StoreError;
@@ -25,7 +22,6 @@ pub(crate) struct CommitThread {
     /// Jobs of the next batch.
     next: Vec<QueuedJob>,
     is_checkpoint_due: bool,
-    outages: OutageLog,
     /// Whether no further commands arrive.
     is_closed: bool,
 }
@@ -36,16 +32,7 @@ impl CommitThread {
         background: Option<DbConnection>,
         commands: Receiver<WriterCommand>,
     ) -> CommitThread {
-        let outages = OutageLog::new("the database");
-        CommitThread {
-            desk,
-            background,
-            commands,
-            next: Vec::new(),
-            is_checkpoint_due: false,
-            outages,
-            is_closed: false,
-        }
+        CommitThread { desk, background, commands, next: Vec::new(), is_checkpoint_due: false, is_closed: false }
     }
 
     /// Commits until the queue is closed and empty.
@@ -102,9 +89,7 @@ impl CommitThread {
             }
             match self.attempt_commit(&mut batch, &mut unknown_commit) {
                 Err(error) if error.is_outage() => {
-                    if self.outages.note_failure(error.code(), &error) {
-                        count_event(ProcessEvent::DatabaseOutage);
-                    }
+                    self.desk.note_outage(&error);
                     batch = self.wait_for_database(batch, error);
                     if batch.is_empty() {
                         return;
@@ -121,7 +106,7 @@ impl CommitThread {
                 }
                 Err(error) => return self.finish_jobs(batch, std::iter::once(Err(error))),
                 Ok(()) => {
-                    self.outages.note_success();
+                    self.desk.note_commit();
                     return self.finish_jobs(batch, std::iter::repeat_with(|| Ok(())));
                 }
             }

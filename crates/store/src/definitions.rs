@@ -203,6 +203,15 @@ pub enum ChangeResult {
     Missing,
 }
 
+/// A change that was made.
+#[derive(Clone, Debug)]
+pub struct ChangedDefinition {
+    /// Its result.
+    pub result: ChangeResult,
+    /// The definition right after the change, whatever others have stored since; `None` after a deletion.
+    pub row: Option<DefinitionRow>,
+}
+
 impl ChangeResult {
     fn is_change(self) -> bool {
         matches!(self, ChangeResult::Created | ChangeResult::Updated | ChangeResult::Deleted)
@@ -231,7 +240,8 @@ impl Store {
         by: &Actor,
         at: u64,
     ) -> Result<Vec<ChangeResult>, StoreError> {
-        self.change_definitions_if(changes, DefinitionCondition::default(), by, at).await
+        let changed = self.change_definitions_if(changes, DefinitionCondition::default(), by, at).await?;
+        Ok(changed.into_iter().map(|changed| changed.result).collect())
     }
 
     /// Does the same if the current content of each definition meets a condition. Fails with `PreconditionFailed`
@@ -242,7 +252,7 @@ impl Store {
         condition: DefinitionCondition,
         by: &Actor,
         at: u64,
-    ) -> Result<Vec<ChangeResult>, StoreError> {
+    ) -> Result<Vec<ChangedDefinition>, StoreError> {
         let attempted: Vec<AuditedChange> = changes.iter().map(DefinitionChange::to_audited).collect();
         for new in changes.iter().filter_map(DefinitionChange::as_put) {
             self.check_database_quota(&new.key.user, new.content.len(), at)?;
@@ -255,17 +265,17 @@ impl Store {
         let job = move |connection: &DbConnection| {
             connection.serialize_changes("definitions")?;
             changes.iter().try_for_each(|change| check_condition(connection, &condition, change.key()))?;
-            let done: Result<Vec<ChangeResult>, _> =
-                changes.iter().map(|change| apply_change(connection, change, at)).collect();
+            let done: Result<Vec<ChangedDefinition>, _> =
+                changes.iter().map(|change| make_change(connection, change, at)).collect();
             let done = done?;
             check_unused(connection, &changes)?;
-            let created = changes.iter().zip(&done).filter(|(_, result)| **result == ChangeResult::Created);
+            let created = changes.iter().zip(&done).filter(|(_, done)| done.result == ChangeResult::Created);
             let mut users: BTreeMap<&str, u64> = BTreeMap::new();
             created.for_each(|(change, _)| *users.entry(split_owner(&change.key().user).0).or_default() += 1);
             let mut counts = users.into_iter();
             counts.try_for_each(|(user, created)| quotas.check_definitions(connection, user, created, at))?;
-            let mut recorded = audited.iter().zip(&done).filter(|(_, result)| result.is_change());
-            recorded.try_for_each(|(change, result)| change.record_entry(connection, &actor, at, result.name()))?;
+            let mut recorded = audited.iter().zip(&done).filter(|(_, done)| done.result.is_change());
+            recorded.try_for_each(|(change, done)| change.record_entry(connection, &actor, at, done.result.name()))?;
             *tell.lock() = done;
             Ok(())
         };
@@ -276,9 +286,8 @@ impl Store {
 
     /// A definition, if it exists. Fails if the database cannot be read.
     pub fn get_definition(&self, key: &DefinitionKey) -> Result<Option<DefinitionRow>, StoreError> {
-        let sql = format!("select {DEFINITION_COLUMNS} from definition where user_id = $1 and kind = $2 and id = $3");
-        let DefinitionKey { user, kind, id } = &self.stored_key(key);
-        self.read_with(|db| db.query_first(&sql, params![user, kind.name(), id], parse_definition_row))
+        let key = self.stored_key(key);
+        self.read_with(|db| read_row(db, &key))
     }
 
     /// All definitions of one kind and user, ordered by id. Fails if the database cannot be read.
@@ -398,6 +407,20 @@ fn read_tag(connection: &DbConnection, key: &DefinitionKey, user: &str) -> Resul
     connection.query_first(sql, params![user, key.kind.name(), &key.id], |row| {
         Ok(content_tag(&row.get::<String>(0)?, row.get_count(1)? as u32))
     })
+}
+
+fn make_change(connection: &DbConnection, change: &DefinitionChange, at: u64) -> Result<ChangedDefinition, StoreError> {
+    let result = apply_change(connection, change, at)?;
+    let row = match change {
+        DefinitionChange::Put(new) => read_row(connection, &new.key)?,
+        DefinitionChange::Delete(_) => None,
+    };
+    Ok(ChangedDefinition { result, row })
+}
+
+fn read_row(connection: &DbConnection, key: &DefinitionKey) -> Result<Option<DefinitionRow>, StoreError> {
+    let sql = format!("select {DEFINITION_COLUMNS} from definition where user_id = $1 and kind = $2 and id = $3");
+    connection.query_first(&sql, params![&key.user, key.kind.name(), &key.id], parse_definition_row)
 }
 
 fn apply_change(connection: &DbConnection, change: &DefinitionChange, at: u64) -> Result<ChangeResult, StoreError> {

@@ -96,17 +96,7 @@ impl Journal for Store {
     }
 
     fn read_memories<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<Map, JournalError>> {
-        Box::pin(async move {
-            let sql = "select key, value, checksum from memory where namespace = $1 order by key";
-            let rows = self.read_with(|db| {
-                db.query_rows(sql, params![namespace], |row| {
-                    let key: String = row.get(0)?;
-                    let value = parse_memory(namespace, &key, &row.get::<String>(1)?, row.get(2)?)?;
-                    Ok((key.as_str().into(), value))
-                })
-            })?;
-            Ok(rows.into_iter().collect())
-        })
+        Box::pin(async move { Ok(self.read_with(|db| read_memory_entries(db, namespace))?) })
     }
 
     fn read_memory<'a>(
@@ -352,6 +342,17 @@ pub(crate) fn read_run_lease(connection: &DbConnection, run: RunId) -> Result<Ru
     let read = |row: &DbRow<'_>| Ok(RunLease { epoch: row.get(0)?, worker: row.get(1)? });
     let found = connection.query_first(sql, params![&run.to_string()], read)?;
     found.ok_or_else(|| JournalError::RunNotFound(run).into())
+}
+
+/// The entries of a namespace, sorted by key. Fails with `StoreCorrupt`, or if the database cannot be read.
+pub(crate) fn read_memory_entries(connection: &DbConnection, namespace: &str) -> Result<Map, StoreError> {
+    let sql = "select key, value, checksum from memory where namespace = $1 order by key";
+    let rows = connection.query_rows(sql, params![namespace], |row| {
+        let key: String = row.get(0)?;
+        let value = parse_memory(namespace, &key, &row.get::<String>(1)?, row.get(2)?)?;
+        Ok((key.as_str().into(), value))
+    })?;
+    Ok(rows.into_iter().collect())
 }
 
 /// Verifies and parses an entry of a memory. Fails with `StoreCorrupt`.

@@ -80,8 +80,8 @@ pub use db::postgres::Database;
 pub use db::sqlite::locks::ServerLock;
 pub use definition_condition::{ContentTags, DefinitionCondition, content_tag};
 pub use definitions::{
-    ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionRow, DeletedDefinition, NewDefinition,
-    Origin, VersionRow,
+    ChangeResult, ChangedDefinition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionRow, DeletedDefinition,
+    NewDefinition, Origin, VersionRow,
 };
 pub use error::{BackupError, Corruption, StoreError};
 pub use hooks::HookRow;

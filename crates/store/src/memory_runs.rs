@@ -311,7 +311,6 @@ impl MemoryRuns {
                 && (filter.thread_key.is_none() || filter.thread_key == row.thread_key)
                 && (filter.forked_from.is_none() || filter.forked_from == row.forked_from)
                 && filter.trigger.as_ref().is_none_or(|trigger| row.is_started_by(trigger))
-                && filter.project.as_ref().is_none_or(|project| row.is_of_project(project))
         });
         rows.skip(filter.offset as usize).take(filter.limit as usize).cloned().collect()
     }

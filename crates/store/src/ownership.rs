@@ -7,9 +7,9 @@ use crate::definitions::DefinitionKey;
 use crate::store::Store;
 
 impl Store {
-    /// The project of this process; `None` if it has no name.
-    pub fn project(&self) -> Option<String> {
-        Some(self.recovery.project.clone()).filter(|project| !project.is_empty())
+    /// The name of the project of this process; empty if it has none.
+    pub(crate) fn project(&self) -> &str {
+        &self.recovery.project
     }
 
     /// The owner of what a user has in the project of this process.

@@ -29,8 +29,8 @@ const PRUNABLE_SQL: &str = "status = $1 and finished_at < $2 and worker is null 
                             and not exists (select 1 from run below \
                                             where below.parent = run.id and below.finished_at is null)";
 
-/// SQL condition of the runs of the project in `$3`, or of all if there is none.
-const OF_PROJECT_SQL: &str = "(project is null or project in ('', $3) or $3 is null)";
+/// SQL condition of the runs of the project in `$3`.
+const OF_PROJECT_SQL: &str = "coalesce(project, '') = $3";
 
 /// Selects runs of one status that ended before a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +67,7 @@ impl Store {
     /// Number of matching runs of this project, without their child runs. Fails if the database cannot be read.
     pub fn count_prunable(&self, old: PruneFilter) -> Result<u64, StoreError> {
         let sql = format!("select count(*) from run where {PRUNABLE_SQL} and {OF_PROJECT_SQL}");
-        let project = self.project();
-        let params = params![old.status.name(), old.before, project.as_deref()];
+        let params = params![old.status.name(), old.before, self.project()];
         let found = self.read_long_with(|db| db.query_first(&sql, params, |row| row.get_count(0)));
         Ok(found?.unwrap_or_default())
     }
@@ -132,8 +131,8 @@ impl Store {
              and (finished_at > $4 or (finished_at = $4 and number > $5)) order by finished_at, number limit $6"
         );
         let EndPlace { finished_at, number } = after;
-        let (project, most) = (self.project(), PRUNE_BATCH_RUNS as u64);
-        let params = params![old.status.name(), old.before, project.as_deref(), finished_at, number, most];
+        let params =
+            params![old.status.name(), old.before, self.project(), finished_at, number, PRUNE_BATCH_RUNS as u64];
         self.read_long_with(|db| {
             db.query_rows(&sql, params, |row| {
                 let place = EndPlace { number: row.get(0)?, finished_at: row.get_count(2)? };

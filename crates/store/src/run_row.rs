@@ -68,11 +68,6 @@ impl RunRow {
         let own = self.trigger.as_ref().filter(|own| own.kind == trigger.kind);
         own.is_some_and(|own| trigger.id.is_none() || trigger.id == own.id)
     }
-
-    /// Whether the run is one of the project with this name, or of no project with a name.
-    pub(crate) fn is_of_project(&self, name: &str) -> bool {
-        self.project.as_ref().is_none_or(|project| project.name.is_empty() || project.name == name)
-    }
 }
 
 /// Reads rows of runs, twice if one of them seems to be interrupted. A run that starts or ends between the look at its row
@@ -106,8 +101,6 @@ pub struct RunFilter {
     pub thread_key: Option<String>,
     /// Runs of definitions in this format.
     pub format: Option<String>,
-    /// Runs of the project with this name, and of projects without a name.
-    pub project: Option<String>,
     /// Forks of this run.
     pub forked_from: Option<RunId>,
     /// Runs that were started through this interface and, if the trigger has an id, by this schedule or webhook.

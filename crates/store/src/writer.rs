@@ -222,13 +222,15 @@ impl Writer {
                 false => queue.send_gathered(Some(job)),
             }
         }
-        let caller = WaitingCaller { progress, server: self.server.clone(), give_up_at, needs_outcome };
+        let (desk, server) = (self.desk.clone(), self.server.clone());
+        let caller = WaitingCaller { desk, progress, server, give_up_at, needs_outcome };
         Box::pin(async move { caller.wait_for(committed).await.map_err(E::from) })
     }
 }
 
 /// A caller who waits for a job.
 struct WaitingCaller {
+    desk: Arc<CommitDesk>,
     progress: Arc<JobProgress>,
     server: Option<Arc<str>>,
     give_up_at: Instant,
@@ -244,11 +246,10 @@ impl WaitingCaller {
         if let Ok(done) = tokio::time::timeout_at((self.give_up_at + ANSWER_GRACE).into(), &mut committed).await {
             return done;
         }
-        match self.progress.abandon_job() {
-            true => Err(StoreError::Unanswered { server, is_commit: false }),
-            false if self.needs_outcome => committed.await,
-            false => Err(StoreError::Unanswered { server, is_commit: true }),
-        }
+        let is_abandoned = self.progress.abandon_job();
+        let error = StoreError::Unanswered { server, is_commit: !is_abandoned };
+        self.desk.note_outage(&error);
+        if !is_abandoned && self.needs_outcome { committed.await } else { Err(error) }
     }
 }
 

@@ -55,7 +55,7 @@ async fn what_is_written_is_read_by_another_process(place: &TestDatabase) {
     assert_eq!(other.read(run, 0).await.expect("readable"), records);
     assert_eq!(other.read(run, 4).await.expect("readable"), records[4..]);
     assert_eq!(&*other.read_bundle(flowloom_core::Hash::of_bytes(b"the bundle")).expect("kept"), "the bundle");
-    assert_eq!(other.find_run("last", "").expect("a run").id, run);
+    assert_eq!(other.find_run("last").expect("a run").id, run);
 }
 
 async fn one_owner_at_a_time(place: &TestDatabase) {
@@ -100,7 +100,7 @@ async fn a_conversation_is_kept_in_the_transaction_of_the_runs_end(place: &TestD
     let batch = vec![new_record(run_id(1), 2, end("half")), new_record(run_id(1), 1, Event::StepUncertain)];
     append_records(&*store, lease, batch).await.expect_err("refused as a whole");
     assert_eq!(store.read_memory(&user, "desk").await.expect("readable"), None);
-    assert_eq!(store.find_run(&run_id(1).to_string(), "").expect("there").finished_at, None);
+    assert_eq!(store.find_run(&run_id(1).to_string()).expect("there").finished_at, None);
     append_records(&*store, lease, vec![new_record(run_id(1), 2, end("hello"))]).await.expect("stored");
     drop(store);
     let store = place.open();

@@ -8,14 +8,14 @@ use flowloom_core::event::{Event, RunProject};
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 use flowloom_runtime::journal::Journal as _;
-use flowloom_store::RunFilter;
+use flowloom_store::{RunFilter, Store};
 
 use support::{TestDatabase, append_records, created_event, new_record, run_id};
 
 on_both!(
     runs_are_found_by_prefix,
     a_list_has_the_inputs_of_its_runs,
-    each_project_has_a_last_run,
+    each_project_has_runs_of_its_own,
     lists_and_counts_agree_about_interrupted_runs
 );
 
@@ -29,9 +29,9 @@ async fn runs_are_found_by_prefix(place: &TestDatabase) {
     }
     let rows = store.list_runs(10).expect("a list");
     assert_eq!(rows.iter().map(|row| row.id).collect::<Vec<_>>(), [run_id(2), run_id(1)]);
-    assert_eq!(store.find_run(&run_id(1).to_string(), "").expect("whole").status, "succeeded");
-    assert_eq!(store.find_run("0000", "").expect_err("both").code(), Code::RunAmbiguous);
-    assert_eq!(store.find_run("ffff", "").expect_err("none").code(), Code::RunNotFound);
+    assert_eq!(store.find_run(&run_id(1).to_string()).expect("whole").status, "succeeded");
+    assert_eq!(store.find_run("0000").expect_err("both").code(), Code::RunAmbiguous);
+    assert_eq!(store.find_run("ffff").expect_err("none").code(), Code::RunNotFound);
 }
 
 async fn a_list_has_the_inputs_of_its_runs(place: &TestDatabase) {
@@ -53,7 +53,7 @@ async fn a_list_has_the_inputs_of_its_runs(place: &TestDatabase) {
     assert_eq!((topic(3), inputs.len()), (None, 2));
 }
 
-async fn each_project_has_a_last_run(place: &TestDatabase) {
+async fn each_project_has_runs_of_its_own(place: &TestDatabase) {
     let store = place.open();
     for (n, project) in [(1, "shop"), (2, "blog"), (3, "")] {
         let lease = store.begin_run(run_id(n)).expect("new");
@@ -63,18 +63,17 @@ async fn each_project_has_a_last_run(place: &TestDatabase) {
             .await
             .expect("stored");
     }
-    let list = |project: &str| {
-        let filter = RunFilter { project: Some(project.into()), limit: 9, ..RunFilter::default() };
+    let list = |store: &Store| {
+        let filter = RunFilter { limit: 9, ..RunFilter::default() };
         let rows = store.list_runs_matching(&filter).expect("a list");
         assert_eq!(store.count_runs(&filter).expect("a count"), rows.len() as u64);
         assert_eq!(store.list_intact_runs(&filter).expect("a list"), (rows.clone(), Vec::new()));
         rows.into_iter().map(|row| row.id).collect::<Vec<_>>()
     };
-    // Runs that name no project are of any.
-    assert_eq!(list("shop"), [run_id(3), run_id(1)]);
-    assert_eq!(list("blog"), [run_id(3), run_id(2)]);
-    assert_eq!(store.find_run("last", "shop").expect("a run").id, run_id(3));
-    assert_eq!(store.find_run(&run_id(2).to_string(), "shop").expect("any project").id, run_id(2));
+    let (shop, blog) = (place.open_for_project("shop"), place.open_for_project("blog"));
+    assert_eq!((list(&shop), list(&blog), list(&store)), (vec![run_id(1)], vec![run_id(2)], vec![run_id(3)]));
+    assert_eq!(shop.find_run("last").expect("a run").id, run_id(1));
+    assert_eq!(shop.find_run(&run_id(2).to_string()).expect("any project").id, run_id(2));
 }
 
 /// A run whose worker is dead is interrupted for lists, for counts and for metrics alike.

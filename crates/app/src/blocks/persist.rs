@@ -5,7 +5,8 @@ use flowloom_core::value::Value;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{
-    Actor, ChangeResult, DefinitionChange, DefinitionCondition, DefinitionKey, DefinitionKind, NewDefinition, Origin,
+    Actor, ChangeResult, ChangedDefinition, DefinitionChange, DefinitionCondition, DefinitionKey, DefinitionKind,
+    NewDefinition, Origin,
 };
 
 use super::check::validate_block;
@@ -23,7 +24,7 @@ impl BlockRegistry {
         blocks: &[Value],
         condition: DefinitionCondition,
         by: &Actor,
-    ) -> Result<Vec<ChangeResult>, AppError> {
+    ) -> Result<Vec<ChangedDefinition>, AppError> {
         let join = |(block, of_source): (&Value, Option<String>)| {
             let problems: Vec<String> = validate_block(block).into_iter().chain(of_source).collect();
             (!problems.is_empty()).then(|| (id_of(block).to_owned(), problems))
@@ -82,7 +83,7 @@ impl BlockRegistry {
         let key = DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Block, id: id.to_owned() };
         let changes = vec![DefinitionChange::Delete(key)];
         let changed = self.store.change_definitions_if(changes, condition, by, SystemClock.now_ms()).await?;
-        if changed != [ChangeResult::Missing] {
+        if changed.iter().any(|changed| changed.result != ChangeResult::Missing) {
             return Ok(());
         }
         Err(match find_built_in(id) {

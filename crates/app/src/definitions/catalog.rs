@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::plan::Plan;
-use flowloom_formats::{StopFlag, compile};
+use flowloom_formats::{StopFlag, compile, guess_broken_format};
 use flowloom_store::{DefinitionKey, DefinitionKind, DefinitionRow, Origin, Store};
 use parking_lot::Mutex;
 use tokio::sync::OnceCell;
@@ -283,7 +283,7 @@ impl Catalog {
 
     fn compile_file(&self, path: &Path) -> Option<CatalogEntry> {
         let source = self.new_loader().compile(path);
-        if source.compiled.format.is_none() || !found::is_definition(path, source.bytes(), &self.parts.config) {
+        if !found::is_definition(path, &source, &self.parts.config) {
             return None;
         }
         let file = path.strip_prefix(&self.root).unwrap_or(path).display().to_string();
@@ -292,8 +292,9 @@ impl Catalog {
         self.build_entry(source, id, DefinitionLocation::File { file, changed })
     }
 
-    /// Compiles a stored definition unless its compiled form is up to date.
-    fn load_stored(&self, row: DefinitionRow) -> Result<Option<Arc<CatalogEntry>>, AppError> {
+    /// The definition in a row, which is compiled unless its compiled form is up to date. `None` if its format is unknown. Fails
+    /// if the store cannot be read.
+    pub fn load_stored(&self, row: DefinitionRow) -> Result<Option<Arc<CatalogEntry>>, AppError> {
         let key = (row.key.user.clone(), row.key.id.clone());
         let known = self.stored.lock().get(&key).cloned();
         if let Some(known) = known
@@ -377,7 +378,10 @@ impl Catalog {
     /// Builds a definition from a compiled source; `None` if its format is unknown. A file uses its own id, if it has
     /// one.
     fn build_entry(&self, source: LoadedDefinition, id: String, place: DefinitionLocation) -> Option<CatalogEntry> {
-        let format = source.compiled.format?;
+        let format = source.compiled.format.or_else(|| {
+            // A definition that was broken keeps its place, so that its errors are reported.
+            guess_broken_format(&String::from_utf8_lossy(source.bytes()))
+        })?;
         let (mut is_refused, mut problems, mut place) = (source.is_refused(), source.problems(), place);
         let own = source.compiled.plan.as_ref().and_then(|plan| plan.id.clone());
         let prepare = |plan| self.prepare(&source, Arc::new(plan), place.find_tenant());

@@ -2,16 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use flowloom_core::code::Code;
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::json::parse_value;
 use flowloom_core::plan::Plan;
+use flowloom_formats::is_test;
 use flowloom_formats::pipeline::WRAPPER_KEYS;
-use flowloom_formats::{Compiled, is_test};
 
 use super::error::DefinitionError;
 use super::folder::{derive_file_id, find_definition_id, find_shared_ids, has_definition_extension, list_files};
-use super::found::is_definition;
+use super::found::{is_definition, is_foreign};
 use super::included::{ReadFile, find_included, is_text};
 use super::missing_file::find_similar_file;
 use super::reader::{MAX_TEST_BYTES, read_bounded_text};
@@ -45,11 +44,10 @@ pub fn find_definitions(folder: &Path, loader: &Loader<'_>) -> FolderContent {
     let (mut found, mut others) = (Vec::new(), Vec::new());
     for path in sorted_files(folder) {
         let source = loader.compile(&path);
-        let is_foreign = is_foreign(&source.compiled);
-        if is_foreign && is_test(&String::from_utf8_lossy(source.bytes())) {
+        if is_foreign(&source.compiled) && is_test(&String::from_utf8_lossy(source.bytes())) {
             continue;
         }
-        if is_foreign || !is_definition(&path, source.bytes(), loader.config) {
+        if !is_definition(&path, &source, loader.config) {
             others.push(path);
         } else {
             let file = path.strip_prefix(folder).unwrap_or(&path).to_owned();
@@ -196,11 +194,6 @@ fn find_id_origin(config: &Config, file: &Path, id: &str) -> Option<IdOrigin> {
         return (plan.id.as_deref() == Some(id)).then_some(IdOrigin::Plan);
     }
     (!is_foreign(&compiled) && find_written_id(&text).as_deref() == Some(id)).then_some(IdOrigin::Text)
-}
-
-/// Whether a file is in no known format.
-fn is_foreign(compiled: &Compiled) -> bool {
-    compiled.diagnostics.iter().any(|problem| problem.code == Code::UnknownFormat)
 }
 
 /// The id in the text of a definition.

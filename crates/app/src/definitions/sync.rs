@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use flowloom_core::code::Code;
+use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_store::{Actor, ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, Origin, Store};
@@ -10,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::DefinitionError;
 use super::stored::{DefinitionContent, compile_for_user, new_definition};
-use crate::definitions::source::{LoadedDefinition, Loader};
+use crate::definitions::source::{LoadedDefinition, Loader, problem_of_whole_file};
 use crate::definitions::{folder, found};
 use crate::error::AppError;
 
@@ -21,6 +23,18 @@ pub struct SyncItem {
     pub id: String,
     #[serde(flatten)]
     content: DefinitionContent,
+}
+
+/// The workflows of a folder.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SyncFolder {
+    /// The workflows.
+    pub items: Vec<SyncItem>,
+    /// Paths of the other files that may have been workflows, relative to the folder. What was stored from one of them is not
+    /// deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<String>,
 }
 
 /// Ids of the workflows by outcome.
@@ -47,11 +61,12 @@ pub struct SyncPlan {
 
 /// Reads the workflows of a folder with all files that belong to them. Returns those with errors separately, among them
 /// workflows that have the same id.
-pub fn read_folder(root: &Path, loader: &Loader<'_>) -> (Vec<SyncItem>, Vec<LoadedDefinition>) {
-    let (mut found, mut refused) = (Vec::new(), Vec::new());
+pub fn read_folder(root: &Path, loader: &Loader<'_>) -> (SyncFolder, Vec<LoadedDefinition>) {
+    let (mut found, mut others, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for path in folder::list_files(root) {
         let source = loader.compile(&path);
-        if source.compiled.format.is_none() || !found::is_definition(&path, source.bytes(), loader.config) {
+        if !found::is_definition(&path, &source, loader.config) {
+            others.push(path.strip_prefix(root).unwrap_or(&path).display().to_string());
             continue;
         }
         match build_item(root, &source).filter(|_| !source.is_refused()) {
@@ -72,7 +87,7 @@ pub fn read_folder(root: &Path, loader: &Loader<'_>) -> (Vec<SyncItem>, Vec<Load
         }
     }
     items.sort_by(|a, b| a.id.cmp(&b.id));
-    (items, refused)
+    (SyncFolder { items, others }, refused)
 }
 
 /// Stores the workflow in a file, with the files that belong to it, under its own id or else its file name. Returns
@@ -111,20 +126,21 @@ fn build_item(root: &Path, source: &LoadedDefinition) -> Option<SyncItem> {
     Some(SyncItem { id, content: DefinitionContent { entry, files, format: None } })
 }
 
-/// Plans the changes for a list of items. Returns the diagnostics as JSON if any item has errors. Fails if two items
-/// have the same id, if the content of one is invalid, or if the store cannot be read.
+/// Plans the changes for the workflows of a folder. Returns the diagnostics as JSON if any of them has errors, or if the file of
+/// one that would be deleted is still there. Fails if two workflows have the same id, if the content of one is invalid, or if the
+/// store cannot be read.
 pub fn plan_sync(
     store: &Store,
     loader: &Loader<'_>,
     user: &str,
-    items: Vec<SyncItem>,
+    folder: SyncFolder,
     prune: bool,
 ) -> Result<Result<SyncPlan, Vec<serde_json::Value>>, AppError> {
     let key = |id: &str| DefinitionKey { user: user.to_owned(), kind: DefinitionKind::Workflow, id: id.to_owned() };
     let mut planned = SyncPlan { changes: Vec::new(), outcome: SyncOutcome::default() };
     let mut problems = Vec::new();
     let mut ids = HashSet::new();
-    for item in &items {
+    for item in &folder.items {
         item.content.validate()?;
         if !ids.insert(item.id.as_str()) {
             return Err(DefinitionError::SharedId(item.id.clone()).into());
@@ -151,14 +167,26 @@ pub fn plan_sync(
     }
     if prune {
         let stored_rows = store.list_definitions(user, DefinitionKind::Workflow)?.into_iter();
-        let gone =
-            stored_rows.filter(|row| row.origin == Origin::Sync && !items.iter().any(|item| item.id == row.key.id));
-        for row in gone {
+        let others: HashSet<&str> = folder.others.iter().map(String::as_str).collect();
+        for row in stored_rows.filter(|row| row.origin == Origin::Sync && !ids.contains(row.key.id.as_str())) {
+            let entry = DefinitionContent::parse(&row.content)?.entry;
+            if others.contains(entry.as_str()) {
+                problems.push(describe_left_file(&row.key.id, &entry));
+                continue;
+            }
             planned.outcome.deleted.push(row.key.id.clone());
             planned.changes.push(DefinitionChange::Delete(row.key));
         }
     }
     Ok(if problems.is_empty() { Ok(planned) } else { Err(problems) })
+}
+
+/// The error of a workflow that would be deleted although its file is there: a merge may have broken it.
+fn describe_left_file(id: &str, entry: &str) -> serde_json::Value {
+    let message = format!("{entry} is no workflow any more, and the stored workflow {id} is from it");
+    let problem = Diagnostic::new_error(Code::UnknownFormat, entry, Span::default(), message)
+        .with_help("repair the file, or remove it to delete the workflow");
+    problem_of_whole_file(&problem)
 }
 
 /// Applies a plan in one transaction; a dry run only returns the outcome. Fails if another definition uses one that is

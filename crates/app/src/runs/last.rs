@@ -46,8 +46,7 @@ pub async fn find_last_run(config: &Config, name: &str) -> Result<Option<LastRun
         return Ok(None);
     }
     let runs = App::open(config.clone())?.runs;
-    let project = Some(config.project_name.clone()).filter(|name| !name.is_empty());
-    let filter = RunFilter { name: Some(name.to_owned()), project, limit: 1, ..RunFilter::default() };
+    let filter = RunFilter { name: Some(name.to_owned()), limit: 1, ..RunFilter::default() };
     let (rows, _) = runs.store.list_intact_runs(&filter)?;
     let Some(row) = rows.first() else { return Ok(None) };
     let opened = runs.open_run_by_id(row.id).await?;

@@ -1,6 +1,7 @@
 //! Reports what an operator should know of runs that this process no longer drives, in the log and in the metrics: no inputs,
 //! outputs or messages of their steps.
 
+use flowloom_core::category::Category;
 use flowloom_core::id::RunId;
 use flowloom_core::plan::Plan;
 use flowloom_core::status::Status;
@@ -47,6 +48,10 @@ fn report_missing_start(names: &RunNames<'_>, error: &RunError) {
         }
         error if error.is_outage() => {
             tracing::warn!(%run, workflow, user, %code, "refused the start of a run, which is not stored: {error}");
+        }
+        // The caller has the answer, such as that the conversation has a turn in progress.
+        error if matches!(code.category(), Category::Conflict | Category::TooMany) => {
+            tracing::debug!(%run, workflow, user, %code, "refused the start of a run: {error}");
         }
         error => tracing::error!(%run, workflow, user, %code, "a run cannot be started: {error}"),
     }

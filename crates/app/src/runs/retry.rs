@@ -39,9 +39,7 @@ pub fn parse_step_path(text: &str) -> Option<Path> {
 /// Fails if the run is a turn of a conversation that has later turns: its end would overwrite them.
 fn check_last_turn(runs: &StoredRuns, opened: &LoadedRun) -> Result<(), AppError> {
     let Some(row) = runs.store.get_run(opened.id)?.filter(|row| row.thread_key.is_some()) else { return Ok(()) };
-    let project = runs.store.project();
-    let turns =
-        RunFilter { user: Some(row.user), thread_key: row.thread_key, project, limit: 1, ..RunFilter::default() };
+    let turns = RunFilter { user: Some(row.user), thread_key: row.thread_key, limit: 1, ..RunFilter::default() };
     match runs.store.list_runs_matching(&turns)?.first() {
         Some(last) if last.id != opened.id => Err(RunError::LaterTurn(last.id).into()),
         _ => Ok(()),

@@ -47,7 +47,7 @@ impl StoredRuns {
     /// Opens the run with this id, unique id prefix, or `last`, with its records and its plan. Fails if no run or several
     /// runs match, or if the record or the bundle is damaged.
     pub async fn open_run(&self, name: &str) -> Result<LoadedRun, AppError> {
-        let id = self.store.find_run(name, &self.config.project_name)?.id;
+        let id = self.store.find_run(name)?.id;
         self.open_run_by_id(id).await
     }
 

@@ -27,7 +27,6 @@ fn list_turns(store: &Store, user: &str, key: &str, status: Status) -> Result<Ve
         user: Some(user.to_owned()),
         thread_key: Some(key.to_owned()),
         status: Some(status.name().to_owned()),
-        project: store.project(),
         limit: MAX_OPEN_TURNS,
         ..RunFilter::default()
     })

@@ -124,7 +124,8 @@ async fn import_blocks(global: &Global, app: &App, user: &str, paths: &[PathBuf]
         }
     }
     let changed = app.blocks.put_blocks(user, &blocks, DefinitionCondition::default(), &Actor::command_line()).await?;
-    let results: Vec<_> = blocks.iter().zip(&changed).map(|(block, changed)| (id_of(block), changed.name())).collect();
+    let results: Vec<_> =
+        blocks.iter().zip(&changed).map(|(block, changed)| (id_of(block), changed.result.name())).collect();
     let lines: Vec<String> = results.iter().map(|(id, changed)| format!("{changed} {id}")).collect();
     let values: Vec<_> = results.iter().map(|(id, changed)| json!({"id": id, "changed": changed})).collect();
     super::results::print_result(global, json!(values), &lines.join("\n"));

@@ -10,7 +10,7 @@ use crate::failure::{CommandError, CommandResult};
 pub(crate) async fn delete_runs(global: &Global, names: &[String]) -> CommandResult {
     let app = global.open_existing()?;
     // All are looked up first: a wrong name deletes nothing, and `last` does not change its meaning.
-    let find = |name: &String| app.store.find_run(name, &app.config.project_name);
+    let find = |name: &String| app.store.find_run(name);
     let mut rows: Vec<RunRow> = Vec::new();
     for name in names {
         let row = find(name)?;

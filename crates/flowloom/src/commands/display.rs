@@ -135,7 +135,7 @@ impl<'a> RunDisplay<'a> {
     /// Prints how to learn more about a failed run.
     fn print_failed_footer(&self, id: RunId, state: &RunState, code: Code) {
         print_explanation(code);
-        let last = self.app.store.find_run("last", &self.app.config.project_name);
+        let last = self.app.store.find_run("last");
         let is_last = last.is_ok_and(|last| last.id == id);
         let name = if is_last { "last".to_owned() } else { id.to_string() };
         eprintln!("  for its steps: {}", hint::command_line(&format!("show {name}")));

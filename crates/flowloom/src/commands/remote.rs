@@ -26,7 +26,10 @@ pub(super) async fn call_server<T: DeserializeOwned>(
     body: &impl Serialize,
 ) -> Result<T, CommandError> {
     let wrong = |error: String| CommandError::usage(format!("{base:?} is not the URL of a Flowloom server: {error}"));
-    let mut url = Url::parse(base).and_then(|url| url.join(path)).map_err(|error| wrong(error.to_string()))?;
+    let mut url = Url::parse(base).map_err(|error| wrong(error.to_string()))?;
+    // The server may be below a path of a host that others answer at, too.
+    url.set_path(&format!("{}{path}", url.path().trim_end_matches('/')));
+    url.set_query(None);
     url.query_pairs_mut().extend_pairs(query);
     let client = Client::builder().timeout(REQUEST_TIMEOUT).build().map_err(|error| wrong(error.to_string()))?;
     let body = serde_json::to_vec(body).map_err(|error| CommandError::usage(error.to_string()))?;

@@ -47,7 +47,7 @@ async fn continue_run(global: &Global, app: &App, opened: LoadedRun, output: &Ou
             eprintln!("to run again what did not succeed: {}", hint::command_line(&format!("retry {}", opened.id)));
         }
         // If there is a later run, the clarified goal has been taken up.
-        let is_last = app.store.find_run("last", &app.config.project_name)?.id == opened.id;
+        let is_last = app.store.find_run("last")?.id == opened.id;
         if let Some(clarified) = ClarifiedRun::find(&opened.plan, &past).filter(|_| is_last) {
             return clarified.continue_authoring(global).await;
         }

@@ -86,8 +86,7 @@ fn check_status(status: Option<&str>) -> Result<(), CommandError> {
 
 /// The runs of this project that the options name.
 fn build_filter(app: &App, arguments: &RunsArgs) -> Result<RunFilter, CommandError> {
-    let project = &app.config.project_name;
-    let before = arguments.before.as_deref().map(|run| app.store.find_run(run, project)).transpose()?;
+    let before = arguments.before.as_deref().map(|run| app.store.find_run(run)).transpose()?;
     let since = arguments.since.as_deref().map(|time| parse_time_before(time, SystemClock.now_ms())).transpose();
     let since = since.map_err(AppError::from)?;
     let trigger = arguments.trigger.as_deref().map(parse_trigger).transpose().map_err(CommandError::usage)?;
@@ -95,7 +94,6 @@ fn build_filter(app: &App, arguments: &RunsArgs) -> Result<RunFilter, CommandErr
         status: arguments.status.clone(),
         name: arguments.name.clone(),
         workflow: arguments.workflow.as_deref().map(|name| name_workflow(app, name)),
-        project: Some(project.clone()).filter(|project| !project.is_empty()),
         before: before.map(|run| run.id),
         since,
         trigger,

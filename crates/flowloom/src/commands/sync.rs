@@ -2,7 +2,7 @@
 
 use flowloom_app::config::Config;
 use flowloom_app::definitions::source::Loader;
-use flowloom_app::definitions::sync::{self, SyncItem, SyncOutcome};
+use flowloom_app::definitions::sync::{self, SyncFolder, SyncOutcome};
 use flowloom_app::engines::App;
 use flowloom_store::SHARED_USER;
 use reqwest::Method;
@@ -19,10 +19,10 @@ pub(crate) async fn sync_folder(global: &Global, arguments: SyncArgs) -> Command
     if !arguments.folder.is_dir() {
         return Err(CommandError::usage(format!("{} is not a folder", arguments.folder.display())));
     }
-    let (items, refused) = sync::read_folder(&arguments.folder, &Loader::new(&config));
+    let (folder, refused) = sync::read_folder(&arguments.folder, &Loader::new(&config));
     if !refused.is_empty() {
         refused.iter().for_each(diagnostics::print_diagnostics);
-        eprintln!("Nothing was changed: {} of {} have errors", refused.len(), refused.len() + items.len());
+        eprintln!("Nothing was changed: {} of {} have errors", refused.len(), refused.len() + folder.items.len());
         if global.json {
             let problems: Vec<_> = refused.iter().flat_map(|source| source.problems()).collect();
             print_json(&json!({"problems": problems}));
@@ -30,8 +30,8 @@ pub(crate) async fn sync_folder(global: &Global, arguments: SyncArgs) -> Command
         return Ok(2);
     }
     let synced = match &arguments.server {
-        Some(server) => sync_to_server(server, &arguments, items).await?,
-        None => sync_to_store(config, &arguments, items).await?,
+        Some(server) => sync_to_server(server, &arguments, &folder).await?,
+        None => sync_to_store(config, &arguments, folder).await?,
     };
     match global.json {
         true => print_json(&json!(synced)),
@@ -41,15 +41,11 @@ pub(crate) async fn sync_folder(global: &Global, arguments: SyncArgs) -> Command
 }
 
 /// Applies the changes to the configured database.
-async fn sync_to_store(
-    config: Config,
-    arguments: &SyncArgs,
-    items: Vec<SyncItem>,
-) -> Result<SyncOutcome, CommandError> {
+async fn sync_to_store(config: Config, arguments: &SyncArgs, folder: SyncFolder) -> Result<SyncOutcome, CommandError> {
     let app = App::open(config)?;
     let loader = Loader::new(&app.config);
     let planned =
-        sync::plan_sync(&app.store, &loader, &arguments.user, items, arguments.prune)?.map_err(|problems| {
+        sync::plan_sync(&app.store, &loader, &arguments.user, folder, arguments.prune)?.map_err(|problems| {
             let messages: Vec<&str> = problems.iter().filter_map(|problem| problem["message"].as_str()).collect();
             CommandError::usage(messages.join("; "))
         })?;
@@ -57,14 +53,14 @@ async fn sync_to_store(
 }
 
 /// Sends the workflows to a server.
-async fn sync_to_server(server: &str, arguments: &SyncArgs, items: Vec<SyncItem>) -> Result<SyncOutcome, CommandError> {
+async fn sync_to_server(server: &str, arguments: &SyncArgs, folder: &SyncFolder) -> Result<SyncOutcome, CommandError> {
     let is = |flag: bool| if flag { "true" } else { "false" };
     let mut query = vec![("prune", is(arguments.prune)), ("dry_run", is(arguments.dry_run))];
     // A key that belongs to a user already names the owner.
     if arguments.user != SHARED_USER {
         query.push(("user", &arguments.user));
     }
-    remote::call_server(server, Method::PUT, "/api/v1/workflows", &query, &json!({"items": items})).await
+    remote::call_server(server, Method::PUT, "/api/v1/workflows", &query, &json!(folder)).await
 }
 
 fn print_changes(synced: &SyncOutcome, is_dry: bool) {

@@ -23,7 +23,7 @@ pub(crate) async fn manage_user(global: &Global, command: UserCommand) -> Comman
                 let (key, value) = inputs::parse_entry(value)?;
                 writes.push(MemoryWrite { key: key.to_owned(), value: Some(value) });
             }
-            let written = PersonalWrites { user: user.clone(), is_profile: true, writes };
+            let written = PersonalWrites { user: user.clone(), is_profile: true, writes, limit_bytes: None };
             app.store.write_memory_as(written, &Actor::command_line(), SystemClock.now_ms()).await?;
             user
         }

@@ -9,7 +9,9 @@ use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::{ChangeResult, DefinitionChange, DefinitionCondition, DefinitionKey, DefinitionKind, Store};
+use flowloom_store::{
+    ChangeResult, ChangedDefinition, DefinitionChange, DefinitionCondition, DefinitionKey, DefinitionKind, Store,
+};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -73,10 +75,10 @@ pub(crate) async fn apply_change(
     change: DefinitionChange,
     condition: DefinitionCondition,
     caller: &Caller,
-) -> ApiResult<ChangeResult> {
+) -> ApiResult<ChangedDefinition> {
     let (changes, now) = (vec![change], SystemClock.now_ms());
     let changed = store.change_definitions_if(changes, condition, &caller.to_actor(), now).await?;
-    Ok(changed.first().copied().unwrap_or(ChangeResult::Missing))
+    Ok(changed.into_iter().next().unwrap_or(ChangedDefinition { result: ChangeResult::Missing, row: None }))
 }
 
 /// Stored definitions, of which blocks are changed through their registry.
@@ -97,7 +99,7 @@ pub(crate) async fn delete_definition(
     if key.kind == DefinitionKind::Block {
         return Ok(stored.blocks.remove_block(&key.user, &key.id, condition, &caller.to_actor()).await?);
     }
-    match apply_change(&stored.store, DefinitionChange::Delete(key), condition, caller).await? {
+    match apply_change(&stored.store, DefinitionChange::Delete(key), condition, caller).await?.result {
         ChangeResult::Missing => Err(Problem::not_found(what, &id)),
         _ => Ok(()),
     }

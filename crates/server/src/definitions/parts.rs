@@ -15,8 +15,8 @@ use flowloom_core::json::parse_value;
 use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_store::{
-    ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionRow, NewDefinition, Origin, Store,
-    VersionRow, content_tag,
+    ChangeResult, ChangedDefinition, DefinitionChange, DefinitionKey, DefinitionKind, DefinitionRow, NewDefinition,
+    Origin, Store, VersionRow, content_tag,
 };
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -191,7 +191,7 @@ pub(crate) async fn store_definition(
     caller: &Caller,
     target: impl Into<ChangeTarget>,
     part: &Value,
-) -> ApiResult<ChangeResult> {
+) -> ApiResult<(ChangeResult, SharedDefinition)> {
     let ChangeTarget { key, condition } = target.into();
     let names: &[&str] = match key.kind {
         DefinitionKind::Agent => &["id", "agentId", "agent_id"],
@@ -212,18 +212,17 @@ pub(crate) async fn store_definition(
         part.insert(names[0].into(), key.id.as_str().into());
     }
     let part = Value::from(part);
-    if key.kind == DefinitionKind::Block {
+    let changed = if key.kind == DefinitionKind::Block {
         let changed = stored.blocks.put_blocks(&key.user, &[part], condition, &caller.to_actor()).await?;
-        return Ok(changed.first().copied().unwrap_or(ChangeResult::Missing));
-    }
-    let content = render::to_json(&part);
-    apply_change(
-        &stored.store,
-        DefinitionChange::Put(NewDefinition { key, format: None, content, origin: Origin::Api, uses: Vec::new() }),
-        condition,
-        caller,
-    )
-    .await
+        changed.into_iter().next()
+    } else {
+        let content = render::to_json(&part);
+        let new = NewDefinition { key, format: None, content, origin: Origin::Api, uses: Vec::new() };
+        Some(apply_change(&stored.store, DefinitionChange::Put(new), condition, caller).await?)
+    };
+    let missing = || Problem::new(Code::StoreFailed, "the stored definition is missing");
+    let ChangedDefinition { result, row } = changed.ok_or_else(missing)?;
+    Ok((result, SharedDefinition::from_row(row.ok_or_else(missing)?)))
 }
 
 fn change_status(changed: ChangeResult) -> StatusCode {
@@ -247,7 +246,6 @@ macro_rules! part_routes {
             use super::SharedDefinition;
             use super::SharedDefinitionList;
             use super::list_all;
-            use super::find_row;
             use super::store_definition;
             use super::find_one;
             use super::change_status;
@@ -317,9 +315,8 @@ macro_rules! part_routes {
                 JsonBody(part): JsonBody<Value>,
             ) -> ApiResult<Tagged<SharedDefinition>> {
                 let key = writable_key(&caller, whose.user, $kind, &id)?;
-                let user = key.user.clone();
-                let changed = store_definition(&definitions, &caller, ChangeTarget { key, condition }, &part).await?;
-                let stored = SharedDefinition::from_row(find_row(&definitions.store, user, $kind, &id).await?);
+                let target = ChangeTarget { key, condition };
+                let (changed, stored) = store_definition(&definitions, &caller, target, &part).await?;
                 Ok(Tagged::of_change(change_status(changed), stored.content_tag(), stored))
             }
 

@@ -16,7 +16,8 @@ use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_store::{
-    ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, NewDefinition, Origin, Store, VersionRow,
+    ChangeResult, ChangedDefinition, DefinitionChange, DefinitionKey, DefinitionKind, NewDefinition, Origin, Store,
+    VersionRow,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -94,11 +95,13 @@ pub(crate) async fn store_workflow(
     let (mut compiled, content) = compiled.await??;
     compiled.source.add_python_errors(catalog.blocks().python_syntax()).await;
     let new = check_definition(key.clone(), &content, &compiled, is_draft)?;
-    let changed = apply_change(catalog.store(), DefinitionChange::Put(new), condition, caller).await?;
-    let catalog = catalog.clone();
-    let found = crate::blocking::run_blocking(move || catalog.find_definition(&key.user, &key.id)).await??;
-    let found = found.ok_or_else(|| Problem::new(Code::StoreFailed, "the stored workflow is missing"))?;
-    Ok((changed, to_workflow_info(&found)))
+    let ChangedDefinition { result, row } =
+        apply_change(catalog.store(), DefinitionChange::Put(new), condition, caller).await?;
+    let missing = || Problem::new(Code::StoreFailed, "the stored workflow is missing");
+    let (catalog, row) = (catalog.clone(), row.ok_or_else(missing)?);
+    let stored = crate::blocking::run_blocking(move || catalog.load_stored(row)).await??;
+    let stored = stored.ok_or_else(missing)?;
+    Ok((result, to_workflow_info(&stored)))
 }
 
 /// The definition to store. Fails if it has another id than `key`, or errors and is no draft.

@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::State;
 use flowloom_app::definitions::catalog::Catalog;
 use flowloom_app::definitions::source::Loader;
-use flowloom_app::definitions::sync::{self, SyncItem, SyncOutcome};
+use flowloom_app::definitions::sync::{self, SyncFolder, SyncItem, SyncOutcome};
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use serde::{Deserialize, Serialize};
@@ -44,6 +44,10 @@ pub(crate) struct SyncQuery {
 pub(crate) struct SyncRequest {
     #[schema(value_type = Vec<crate::openapi_types::SyncItemSchema>)]
     items: Vec<SyncItem>,
+    /// Paths of the other files of the folder that may have been workflows. What was stored from one of them is not deleted:
+    /// the call fails if it would have to be.
+    #[serde(default)]
+    others: Vec<String>,
 }
 
 /// Ids of the workflows by outcome.
@@ -77,7 +81,8 @@ pub(crate) async fn sync_workflows(
     let shared = catalog.clone();
     let planned = compile_blocking(move |stop| {
         let loader = Loader { stop: Some(stop), ..shared.new_loader() };
-        sync::plan_sync(shared.store(), &loader, &user, folder.items, how.prune)
+        let folder = SyncFolder { items: folder.items, others: folder.others };
+        sync::plan_sync(shared.store(), &loader, &user, folder, how.prune)
     })
     .await??;
     let changes = planned.map_err(|problems| {

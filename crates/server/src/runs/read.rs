@@ -137,7 +137,6 @@ pub(crate) async fn list_runs(
         format: filter.format,
         before,
         since: filter.since,
-        project: runs.store.project(),
         limit: limit + 1,
         ..chosen
     };

@@ -9,7 +9,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use flowloom_app::config::Config;
-use flowloom_app::error::AppError;
 use flowloom_app::keys::Scope;
 use flowloom_core::code::Code;
 use flowloom_core::event::MemoryWrite;
@@ -17,7 +16,6 @@ use flowloom_core::value::{Map, Value};
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::journal::Journal as _;
-use flowloom_runtime::memory_quota::MemoryUsage;
 use flowloom_store::{PersonalWrites, Store};
 
 use crate::blocking::run_reading;
@@ -199,10 +197,8 @@ async fn write_keys(
         return Err(Problem::new(Code::RequestInvalid, "a key cannot contain a null character"));
     }
     let user = resolve_user(caller, named)?;
-    let mut usage = MemoryUsage::of_memories(&read_memories(store, user.clone()).await?);
-    let limit = store.quotas().find_memory_limit(&user, config.limits.memory_bytes);
-    usage.add_writes(&writes, limit).map_err(AppError::from)?;
-    let written = PersonalWrites { user, is_profile: false, writes };
+    let limit_bytes = Some(store.quotas().find_memory_limit(&user, config.limits.memory_bytes));
+    let written = PersonalWrites { user, is_profile: false, writes, limit_bytes };
     store.write_memory_as(written, &caller.to_actor(), SystemClock.now_ms()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
