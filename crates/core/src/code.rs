@@ -126,6 +126,7 @@ codes! {
     ActionAsText = 623 Rejected "an action stays text in an included file or a fragment";
     UnclosedFence = 624 Rejected "a code block is not closed and hides an action";
     NoAction = 625 Rejected "no action: no model is asked";
+    LostIndentation = 626 Rejected "a text in braces loses indentation";
     HttpStatus = 1001 Rejected "the server answered with an error status";
     HttpRequestInvalid = 1002 Rejected "the HTTP request cannot be sent";
     HttpFailed = 1003 Rejected "the HTTP request failed";

@@ -259,46 +259,12 @@ fn projects_that_share_a_database_share_no_conversations_memory_or_workflows() {
     assert_eq!(stdout_text(&run("a", &["user", "show"])), "name = Ann\n");
 
     stdout_text(&run("a", &["sync", "flows"]));
-    std::fs::remove_dir_all(place.path("a/flows")).expect("removed");
-    std::fs::remove_dir_all(place.path("b/flows")).expect("removed");
+    ["a/flows", "b/flows"].map(|flows| std::fs::remove_dir_all(place.path(flows)).expect("removed"));
     stdout_text(&run("a", &["run", "greet"]));
     assert_eq!(exit_code(&run("b", &["run", "greet"])), 2);
     let listed = |folder: &str| stdout_text(&run(folder, &["runs", "--json"]));
     assert!(listed("b").contains("hello") && !listed("b").contains("greet"), "{}", listed("b"));
-    stdout_text(&run("b", &["prune", "--older", "0s"]));
-    assert!(listed("a").contains("greet") && listed("b") == "[]\n", "{} {}", listed("a"), listed("b"));
-    write_file(&place, "c/flowloom.toml", SCRIPTED);
-    assert_eq!(listed("c"), "[]\n", "the project without a name has its own runs, too");
-}
-
-#[test]
-fn commands_for_a_folder_use_the_project_of_each_definition() {
-    let place = Workspace::new("");
-    for project in ["a", "b"] {
-        let function = format!("{project}::f");
-        let config = format!("[functions.\"{function}\"]\nurl = \"https://a.example/f\"\n");
-        write_file(&place, &format!("{project}/flowloom.toml"), &config);
-        let step = json!({"name": "s", "functionId": function, "mode": "sequential", "promptTemplate": "x"});
-        write_file(&place, &format!("{project}/w.json"), &json!({"name": project, "steps": [step]}).to_string());
-        let test = json!({"definition": "../w.json", "inputs": "i", "steps": [{"path": "/s", "output": "r"}]});
-        write_file(&place, &format!("{project}/tests/t.json"), &test.to_string());
-    }
-    let all = |arguments: &[&str]| run_in(&place, "", arguments);
-    for arguments in [&["check"][..], &["check", "a", "b"], &["check", "a/w.json", "b/w.json"]] {
-        let checked = stdout_text(&all(arguments));
-        assert!(checked.contains("a/w.json (steps): ok") && checked.contains("b/w.json (steps): ok"), "{checked}");
-    }
-    assert_eq!(stdout_text(&all(&["list"])).matches('✓').count(), 2);
-    let tested = stdout_text(&all(&["test", "a/tests", "b/tests"]));
-    assert!(tested.contains("2 passed"), "{tested}");
-    assert_eq!(exit_code(&all(&["diff", "a/w.json", "b/w.json"])), 1, "they differ");
-    // One project with a mistake does not hide the problems of the others.
-    write_file(&place, "a/flowloom.toml", "[egress]\nallow = [\"localhost\"]\n");
-    let checked = all(&["check"]);
-    let report = String::from_utf8_lossy(&checked.stdout).into_owned();
-    assert!(exit_code(&checked) == 2 && report.contains("b/w.json (steps): ok"), "{report}");
-    let place_of_mistake = "a/flowloom.toml:2:10: egress.allow must be a list of host:port";
-    assert!(stderr_text(&checked).contains(place_of_mistake), "{}", stderr_text(&checked));
+    assert!(stdout_text(&run("b", &["prune", "--older", "0s"])).contains("deleted") && listed("a").contains("greet"));
 }
 
 /// Starts a run of `flow.json` in a folder, and kills it in its second call.

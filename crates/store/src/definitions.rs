@@ -411,10 +411,7 @@ fn read_tag(connection: &DbConnection, key: &DefinitionKey, user: &str) -> Resul
 
 fn make_change(connection: &DbConnection, change: &DefinitionChange, at: u64) -> Result<ChangedDefinition, StoreError> {
     let result = apply_change(connection, change, at)?;
-    let row = match change {
-        DefinitionChange::Put(new) => read_row(connection, &new.key)?,
-        DefinitionChange::Delete(_) => None,
-    };
+    let row = change.as_put().map(|new| read_row(connection, &new.key)).transpose()?.flatten();
     Ok(ChangedDefinition { result, row })
 }
 

@@ -232,14 +232,15 @@ impl Store {
         self.submit_change(resume, change, by).await
     }
 
-    /// Records that the claimed run has started, or why it cannot start; then no run belongs to the due time.
+    /// Records that the claimed run has started, or why it cannot start; then no run belongs to the due time, which is skipped.
     pub async fn settle_claim(&self, seen: &ScheduleRow, error: Option<String>) -> Result<(), StoreError> {
         let (user, id, claimed) = (self.owner_of(&seen.user), seen.id.clone(), seen.last_run.clone());
         let run = claimed.clone().filter(|_| error.is_none());
         let settle = move |connection: &DbConnection| {
-            let sql = "update schedule set is_pending = 0, last_run = $1, last_error = $2 \
-                       where user_id = $3 and id = $4 and last_run = $5";
-            connection.execute_unchecked(sql, params![&run, &error, &user, &id, &claimed])
+            let sql = "update schedule set is_pending = 0, last_run = $1, last_error = $2, skipped = skipped + $3 \
+                       where user_id = $4 and id = $5 and last_run = $6";
+            let skipped = u64::from(error.is_some());
+            connection.execute_unchecked(sql, params![&run, &error, skipped, &user, &id, &claimed])
         };
         self.writer.submit_job(Box::new(settle)).await
     }

@@ -194,6 +194,7 @@ impl MarkdownCompiler<'_> {
             self.report_error(text, Code::TooComplex, 0, 1, message);
             return None;
         }
+        self.warn_lost_indentation(text);
         let allocator = Allocator::default();
         let expression = self.parse_expression(text, &allocator)?;
         let seen = ExpressionCheck::check_expression(&expression, locals);

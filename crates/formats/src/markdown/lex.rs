@@ -102,6 +102,23 @@ fn would_merge(before: char, after: char) -> bool {
     (is_word(before) && is_word(after)) || (is_operator(before) && is_operator(after))
 }
 
+/// A line of a template or fragment that is not blank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TextLine {
+    /// The offset of the line, or of the text if it is the first line.
+    pub(super) start: usize,
+    /// The offset of the template or fragment, after its first characters.
+    pub(super) text_start: usize,
+}
+
+/// The lines of the templates and fragments in an expression.
+pub(super) fn find_text_lines(text: &str) -> Vec<TextLine> {
+    let mut lexer = Lexer::new(text);
+    // Of text that is not terminated, the lines so far are found.
+    let _ = lexer.run();
+    lexer.text_lines
+}
+
 struct Lexer<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -111,6 +128,11 @@ struct Lexer<'a> {
     is_blank: bool,
     /// White space and comments between tokens.
     gaps: Vec<Range<usize>>,
+    /// Where the open templates and fragments start.
+    text_starts: Vec<usize>,
+    /// The start of a line of text whose content is still to come.
+    blank_line: Option<usize>,
+    text_lines: Vec<TextLine>,
     /// Where a bracket closes more than was opened.
     excess: Option<usize>,
     /// The end of the last line whose slash could begin a regular expression that does not end there. Up to it, a brace may be
@@ -120,9 +142,19 @@ struct Lexer<'a> {
 
 impl<'a> Lexer<'a> {
     fn new(text: &'a str) -> Lexer<'a> {
-        let bytes = text.as_bytes();
-        let (open, gaps) = (Vec::new(), Vec::new());
-        Lexer { bytes, at: 0, open, after_value: false, is_blank: true, gaps, excess: None, slash_line_end: 0 }
+        Lexer {
+            bytes: text.as_bytes(),
+            at: 0,
+            open: Vec::new(),
+            after_value: false,
+            is_blank: true,
+            gaps: Vec::new(),
+            text_starts: Vec::new(),
+            blank_line: None,
+            text_lines: Vec::new(),
+            excess: None,
+            slash_line_end: 0,
+        }
     }
 
     fn remaining_bytes(&self) -> &[u8] {
@@ -164,13 +196,43 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Begins a template or fragment whose text follows after `length` bytes.
+    fn open_text(&mut self, kind: u8, length: usize) {
+        self.open.push(kind);
+        self.at += length;
+        self.text_starts.push(self.at);
+        self.blank_line = Some(self.at);
+    }
+
+    fn close_text(&mut self) {
+        self.open.pop();
+        self.text_starts.pop();
+        self.blank_line = None;
+        self.after_value = true;
+    }
+
+    /// Notes a byte of the text of a template or fragment.
+    fn note_text(&mut self, byte: u8) {
+        match byte {
+            b'\n' => self.blank_line = Some(self.at + 1),
+            b' ' | b'\t' | b'\r' => {}
+            _ => {
+                if let (Some(start), Some(text_start)) = (self.blank_line.take(), self.text_starts.last().copied()) {
+                    self.text_lines.push(TextLine { start, text_start });
+                }
+            }
+        }
+    }
+
     fn lex_template(&mut self, byte: u8) {
+        if byte == b'`' {
+            self.close_text();
+            self.at += 1;
+            return;
+        }
+        self.note_text(byte);
         match byte {
             b'\\' => self.at += 1,
-            b'`' => {
-                self.open.pop();
-                self.after_value = true;
-            }
             b'$' if self.remaining_bytes().starts_with(b"${") => {
                 self.at += 1;
                 self.open.push(b'$');
@@ -183,13 +245,12 @@ impl<'a> Lexer<'a> {
 
     fn lex_fragment(&mut self, byte: u8) {
         if self.remaining_bytes().starts_with(b"</>") {
-            self.open.pop();
-            self.after_value = true;
+            self.close_text();
             self.at += 3;
         } else if self.remaining_bytes().starts_with(b"<>") {
-            self.open.push(b'<');
-            self.at += 2;
+            self.open_text(b'<', 2);
         } else {
+            self.note_text(byte);
             if byte == b'{' {
                 self.open.push(b'{');
                 self.after_value = false;
@@ -202,7 +263,10 @@ impl<'a> Lexer<'a> {
     fn lex_token(&mut self, byte: u8) -> Result<(), ExpressionEnd> {
         match byte {
             b'"' | b'\'' => return self.lex_string(byte),
-            b'`' => self.open.push(b'`'),
+            b'`' => {
+                self.open_text(b'`', 1);
+                return Ok(());
+            }
             b'{' | b'(' | b'[' => {
                 self.open.push(byte);
                 self.after_value = false;
@@ -218,8 +282,8 @@ impl<'a> Lexer<'a> {
                 self.after_value = opening != Some(b'$');
             }
             b'<' if self.remaining_bytes().starts_with(b"<>") => {
-                self.open.push(b'<');
-                self.at += 1;
+                self.open_text(b'<', 2);
+                return Ok(());
             }
             // In `</`, the slash belongs to a tag.
             b'/' if !self.after_value && !self.bytes[..self.at].ends_with(b"<") => return self.lex_regex(),
@@ -312,6 +376,16 @@ pub fn measure_tag(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lines_of_texts_are_found() {
+        let lines =
+            |text: &str| find_text_lines(text).iter().map(|line| (line.start, line.text_start)).collect::<Vec<_>>();
+        assert_eq!(lines("a +\n  b"), []);
+        assert_eq!(lines("`x:\n  y`"), [(1, 1), (4, 1)]);
+        assert_eq!(lines("`\n\n  ${ a\n + b }\n`"), [(3, 1)]);
+        assert_eq!(lines("<>\n- {`a\nb`}\n  c\n</>"), [(3, 2), (7, 7), (9, 7), (13, 2)]);
+    }
 
     #[test]
     fn compact_expressions_have_no_gaps() {

@@ -18,6 +18,7 @@ mod generate;
 mod hidden;
 mod history;
 mod include;
+mod indentation;
 mod index_limits;
 mod inspect;
 mod large_stack;
