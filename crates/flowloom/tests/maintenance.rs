@@ -62,6 +62,8 @@ fn a_backup_is_written_next_to_a_server_and_restored() {
     place.write("copy.db.part", "half of a backup");
     assert_eq!(exit_code(&place.run(&["backup", file])), 0);
     assert!(!place.path("copy.db.part").exists());
+    let refused = place.run(&["backup", "nowhere/copy.db"]);
+    assert!(stderr_text(&refused).contains("cannot write the backup nowhere/copy.db: No such file"), "{refused:?}");
     let again = place.run(&["backup", file]);
     assert!(stderr_text(&again).contains("does not overwrite files"), "{}", stderr_text(&again));
     let lost = start();
