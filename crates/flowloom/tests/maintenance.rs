@@ -173,6 +173,18 @@ fn a_data_folder_has_one_server() {
 }
 
 #[test]
+fn a_database_that_cannot_be_opened_has_its_path_and_one_piece_of_advice_about_the_folder() {
+    let place = Workspace::new("");
+    std::fs::create_dir_all(place.path("data/flowloom.db")).expect("created");
+    std::fs::set_permissions(place.path("data"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("set");
+    let shown = stderr_text(&place.run(&["runs"]));
+    let advice =
+        "data/flowloom.db; check the permissions of the data folder; or choose another folder with --data-dir\n";
+    assert!(shown.contains("FL1303") && shown.contains(advice), "{shown}");
+    assert_eq!(shown.matches("choose").count(), 1, "{shown}");
+}
+
+#[test]
 fn damage_is_found_when_a_backup_is_written_and_when_it_is_restored() {
     let place = Workspace::with_hello("");
     let (_, run) = place.run_json(&["run", "hello.json", "-i", "input=x"]);
