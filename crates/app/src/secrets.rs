@@ -25,7 +25,7 @@ pub(crate) fn check_webhook_secret(config: &Config, user: &str, name: &str) -> R
     let tenant = Some(user).filter(|user| *user != SHARED_USER);
     match config.secrets.get(name).is_some_and(|settings| settings.allows_webhook(tenant)) {
         true => Ok(()),
-        false => Err(SecretError::NotForWebhooks { name: name.to_owned(), user: user.to_owned() }),
+        false => Err(SecretError::NotForWebhooks { name: name.to_owned(), user: tenant.map(str::to_owned) }),
     }
 }
 

@@ -38,12 +38,10 @@ pub(crate) fn hint_for_serve(error: &ServeError) -> Option<&'static str> {
 fn hint_for_store(error: &StoreError) -> Option<&'static str> {
     match error {
         StoreError::Outage(error) => hint_for_store(error),
-        StoreError::Sqlite(_) if error.is_read_only() => Some(OTHER_FOLDER),
+        StoreError::Sqlite(_) if error.is_read_only() => Some(OR_OTHER_FOLDER),
         StoreError::Sqlite(_) if error.is_damage() => Some(READ_DATA),
         StoreError::FolderInUse(_) => Some(OTHER_FOLDER),
-        StoreError::FolderIsFile(_) | StoreError::Newer { is_file: true, .. } => {
-            Some("or choose another folder with --data-dir")
-        }
+        StoreError::FolderIsFile(_) | StoreError::Newer { is_file: true, .. } => Some(OR_OTHER_FOLDER),
         // The command reads the database of the data folder, and the file may be a backup.
         StoreError::Corrupt(
             Corruption::Backup { .. }
@@ -63,6 +61,7 @@ fn hint_for_store(error: &StoreError) -> Option<&'static str> {
 }
 
 const OTHER_FOLDER: &str = "choose another folder with --data-dir";
+const OR_OTHER_FOLDER: &str = "or choose another folder with --data-dir";
 const READ_DATA: &str = "flowloom doctor --read-data reads all of it";
 
 /// The hint of an error that a step recorded.

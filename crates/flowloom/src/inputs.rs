@@ -10,7 +10,7 @@ use flowloom_app::runs::inputs::{check_conversation_inputs, coerce_to_kind, lack
 use flowloom_core::diagnostic::find_similar_name;
 use flowloom_core::json::parse_value;
 use flowloom_core::limits::Limits;
-use flowloom_core::plan::{Inputs, Plan, list_read_names};
+use flowloom_core::plan::{Inputs, Plan};
 use flowloom_core::value::{Map, Value};
 use flowloom_formats::flow;
 
@@ -112,7 +112,7 @@ pub(crate) enum MissingSubject {
 /// The main input of the definition, if it is missing; `None` if it is given.
 pub(crate) fn find_missing_subject(plan: &Plan, inputs: &Value) -> Option<MissingSubject> {
     match &plan.inputs {
-        Inputs::Whole(name) if *inputs == Value::Null && list_read_names(&plan.root).contains(name) => {
+        Inputs::Whole(name) if *inputs == Value::Null && plan.reads_whole_input() => {
             Some(MissingSubject::Whole(name.clone()))
         }
         _ if lacks_message(plan, inputs) => Some(MissingSubject::Message),

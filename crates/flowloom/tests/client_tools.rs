@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use support::Workspace;
 use support::http::RunningServer;
 use support::openai::{
-    CHAT_PATH, answer_text, chat_request, check_error, chunk_texts, open_stream, write_graph, write_weather_graph,
+    CHAT_PATH, answer_text, chat_request, check_error, chunk_texts, open_stream, step_json, steps_json, write_graph,
+    write_weather_graph,
 };
 
 #[test]
@@ -104,6 +105,37 @@ fn results_of_a_run_that_is_gone_do_not_stop_the_next_turn() {
     };
     assert_eq!(answer_text(&ask(&[json!({"role": "user", "content": "thanks"})])), "You are welcome.");
     check_error(&ask(&[]), 404, "not_found_error");
+}
+
+#[test]
+fn a_result_of_a_call_that_nobody_made_is_refused() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    write_weather_graph(&place);
+    place.write("hello.json", &steps_json("hello", json!([step_json("s", "{{input}}")])));
+    let server = RunningServer::start(&place, &[]);
+    let user = json!({"role": "user", "content": "thanks"});
+    let call = json!({"role": "assistant", "tool_calls": [{"id": "nope", "type": "function", "function": {"name": "f", "arguments": "{}"}}]});
+    let result = json!({"role": "tool", "tool_call_id": "nope", "content": "rain"});
+    let unnamed = json!({"role": "tool", "content": "rain"});
+    for (model, messages, status) in [
+        ("hello", vec![&result], 400),
+        ("hello", vec![&unnamed], 400),
+        ("hello", vec![&user, &result], 400),
+        ("hello", vec![&user, &call, &result], 400),
+        ("talk", vec![&user, &result], 400),
+        // Histories of other models are taken.
+        ("talk", vec![&user, &call, &result], 200),
+        ("hello", vec![&user, &call, &result, &user], 200),
+        ("talk", vec![&user, &result, &user], 200),
+    ] {
+        let answer = server.post(CHAT_PATH, &json!({"model": model, "messages": &messages}));
+        assert_eq!(answer.status, status, "{model} {messages:?}: {answer:?}");
+    }
+    let in_thread = json!({"model": "talk", "messages": [user, call, result], "metadata": {"thread": "t"}});
+    let refused = check_error(&server.post(CHAT_PATH, &in_thread), 400, "invalid_request_error");
+    assert!(refused.contains("\"nope\", which no run has made"), "{refused}");
+    let started = server.get("/api/v1/runs").json()["items"].as_array().map(Vec::len);
+    assert_eq!(started, Some(3), "what is refused starts nothing");
 }
 
 #[test]

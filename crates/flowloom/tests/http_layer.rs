@@ -68,6 +68,41 @@ fn bodies_are_plain_objects() {
 }
 
 #[test]
+fn parameters_and_headers_that_mean_nothing_are_refused() {
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
+    let body = json!({"workflow": "hello"}).to_string();
+    let run = server.post("/api/v1/runs?wait=60", &json!({"workflow": "hello"})).json();
+    let events = format!("/api/v1/runs/{}/events", run["run_id"].as_str().expect("an id"));
+    let json_type = "Content-Type: application/json";
+    let seconds = "wait: must be a number of seconds of at least 0";
+    let cases: &[(&str, &str, &[&str], u16, &str)] = &[
+        ("POST", "/api/v1/runs?wait=-1", &[json_type], 400, seconds),
+        ("POST", "/api/v1/runs?wait=NaN", &[json_type], 400, seconds),
+        ("POST", "/api/v1/runs?wait=inf", &[json_type], 400, seconds),
+        ("POST", "/api/v1/runs?wait=1.5", &[json_type], 200, ""),
+        ("POST", "/api/v1/runs?wait=99999999999999999999", &[json_type], 200, ""),
+        ("GET", "/api/v1/caller?user=ann", &[], 400, "unknown field `user`"),
+        ("GET", "/api/v1/caller?", &[], 200, ""),
+        ("GET", "/api/v1/models?a", &[], 400, "unknown field `a`"),
+        ("GET", "/api/v1/hooks?limit=1", &[], 400, "unknown field `limit`"),
+        ("GET", "/api/v1/schedules?users=ann", &[], 400, "unknown field `users`"),
+        ("GET", "/api/v1/notifications?users=ann", &[], 200, ""),
+        ("GET", "/api/workflows?users=ann", &[], 200, ""),
+        ("GET", "/v1/models?api-version=1", &[], 200, ""),
+        ("GET", &events, &["Last-Event-ID: 99999999999999999999"], 400, "Last-Event-ID"),
+        ("GET", &events, &["Last-Event-ID: two"], 400, "Last-Event-ID"),
+        ("GET", &events, &["Last-Event-ID:"], 200, "run_created"),
+        ("GET", &events, &["Last-Event-ID: 18446744073709551615"], 200, "event: done"),
+    ];
+    for (method, path, headers, status, text) in cases {
+        let sent = if *method == "POST" { body.as_str() } else { "" };
+        let answer = server.send_and_read(method, path, headers, sent);
+        assert!(answer.status == *status && answer.body.contains(text), "{method} {path} {headers:?}: {answer:?}");
+    }
+}
+
+#[test]
 fn the_first_event_of_a_stream_has_the_reconnect_delay() {
     let place = Workspace::with_hello("");
     let server = RunningServer::start(&place, &[]);
@@ -90,6 +125,19 @@ fn behind_a_proxy_the_addresses_have_its_prefix() {
     let run = server.send_and_read("POST", "/api/v1/runs?wait=60", &headers, &body);
     assert_eq!(run.status, 200, "the host and the origin of the public address are the server's own: {run:?}");
     assert!(run.head.contains("location: /apps/flows/api/v1/runs/"), "{run:?}");
+    // The same name without encryption, or at another port, is another site. Some proxies leave out the port.
+    for (host, origin, status) in [
+        ("flows.example", "http://flows.example", 403),
+        ("flows.example", "https://flows.example:8443", 403),
+        ("FLOWS.example", "https://flows.example", 200),
+        (server.address.as_str(), "http://flows.example", 403),
+    ] {
+        let headers = [headers[0], &format!("Host: {host}"), &format!("Origin: {origin}")];
+        let answer = server.send_and_read("POST", "/api/v1/runs?wait=60", &headers, &body);
+        assert_eq!(answer.status, status, "{host} from {origin}: {answer:?}");
+    }
+    let own = [headers[0], &format!("Origin: http://{}", server.address)];
+    assert_eq!(server.send_and_read("POST", "/api/v1/runs?wait=60", &own, &body).status, 200);
     let greeting = server.read_log();
     assert!(greeting.contains("'https://flows.example/apps/flows/api/v1/runs?wait=60'"), "{greeting}");
     assert_eq!(server.get("/api/v1/nowhere").json()["type"], "/apps/flows/errors/FL1507");

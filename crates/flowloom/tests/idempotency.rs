@@ -38,6 +38,26 @@ fn different_keys_are_different_calls_whatever_their_bytes() {
 }
 
 #[test]
+fn a_repeated_stream_continues_after_the_last_event() {
+    let place = Workspace::with_hello("");
+    let server = RunningServer::start(&place, &[]);
+    let body = json!({"workflow": "hello"}).to_string();
+    let numbers = |headers: &[&str]| -> Vec<u64> {
+        let all = [&[JSON_CONTENT_TYPE, "Accept: text/event-stream"], headers].concat();
+        let answer = server.send_and_read("POST", "/api/v1/runs", &all, &body);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.body.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect()
+    };
+    let key = "Idempotency-Key: k";
+    let first = numbers(&[key]);
+    assert!(first.len() > 2 && first[0] == 1, "{first:?}");
+    assert_eq!(numbers(&[key, "Last-Event-ID: 2"]), first[2..]);
+    assert_eq!(numbers(&[key]), first);
+    let other = numbers(&["Last-Event-ID: 2"]);
+    assert_eq!(other[0], 1, "without a key it is a new run, of which the client has no event");
+}
+
+#[test]
 fn calls_with_one_key_that_come_together_are_one_run() {
     let place = Workspace::new("");
     write_weather_graph(&place);

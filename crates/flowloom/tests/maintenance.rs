@@ -62,6 +62,8 @@ fn a_backup_is_written_next_to_a_server_and_restored() {
     place.write("copy.db.part", "half of a backup");
     assert_eq!(exit_code(&place.run(&["backup", file])), 0);
     assert!(!place.path("copy.db.part").exists());
+    let refused = place.run(&["backup", "nowhere/copy.db"]);
+    assert!(stderr_text(&refused).contains("cannot write the backup nowhere/copy.db: No such file"), "{refused:?}");
     let again = place.run(&["backup", file]);
     assert!(stderr_text(&again).contains("does not overwrite files"), "{}", stderr_text(&again));
     let lost = start();
@@ -168,6 +170,18 @@ fn a_data_folder_has_one_server() {
     assert!(stderr_text(&second).contains("another server uses the data folder"), "{}", stderr_text(&second));
     drop(server);
     drop(RunningServer::start(&place, &[]));
+}
+
+#[test]
+fn a_database_that_cannot_be_opened_has_its_path_and_one_piece_of_advice_about_the_folder() {
+    let place = Workspace::new("");
+    std::fs::create_dir_all(place.path("data/flowloom.db")).expect("created");
+    std::fs::set_permissions(place.path("data"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("set");
+    let shown = stderr_text(&place.run(&["runs"]));
+    let advice =
+        "data/flowloom.db; check the permissions of the data folder; or choose another folder with --data-dir\n";
+    assert!(shown.contains("FL1303") && shown.contains(advice), "{shown}");
+    assert_eq!(shown.matches("choose").count(), 1, "{shown}");
 }
 
 #[test]

@@ -191,9 +191,20 @@ fn a_repeated_call_without_a_thread_is_the_same_turn() {
 fn bodies_that_are_no_messages_have_the_errors_of_json_rpc() {
     let place = Workspace::with_hello("");
     let server = RunningServer::start(&place, &[]);
-    for (body, code) in [("{", -32700), ("[]", -32600), (r#"{"jsonrpc": "2.0", "id": 1, "method": 7}"#, -32600)] {
+    for (body, id, code) in [
+        ("{", json!(null), -32700),
+        ("[]", json!(null), -32600),
+        (r#"{"jsonrpc": "2.0", "id": 1, "method": 7}"#, json!(1), -32600),
+        (r#"{"jsonrpc": "2.0", "id": null, "method": "tools/list"}"#, json!(null), -32600),
+        (r#"{"jsonrpc": "2.0", "id": 1.5, "method": "tools/list"}"#, json!(null), -32600),
+    ] {
         let answer = server.send_and_read("POST", "/mcp", &[JSON_CONTENT_TYPE, ACCEPT_BOTH], body);
-        assert_eq!((answer.status, &answer.json()["error"]["code"]), (400, &json!(code)), "{answer:?}");
+        let error = answer.json();
+        assert_eq!(
+            (answer.status, error.get("id"), &error["error"]["code"]),
+            (400, Some(&id), &json!(code)),
+            "{answer:?}"
+        );
     }
 }
 
@@ -424,14 +435,17 @@ fn on_stdio_lines_that_are_no_messages_have_the_errors_of_json_rpc() {
     let mut input = child.stdin.take().expect("a pipe");
     let hello =
         json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-    let lines = ["{bad".to_owned(), "[]".to_owned(), build_request("initialize", hello).to_string()];
+    let without_id = json!({"jsonrpc": "2.0", "id": null, "method": "tools/list"}).to_string();
+    let lines = ["{bad".to_owned(), "[]".to_owned(), without_id, build_request("initialize", hello).to_string()];
     input.write_all(lines.join("\n").as_bytes()).expect("sent");
     input.write_all(b"\n").expect("sent");
-    let answers = BufReader::new(child.stdout.take().expect("a pipe")).lines().take(3);
+    let answers = BufReader::new(child.stdout.take().expect("a pipe")).lines().take(4);
     let answers: Vec<Value> = answers.map(|line| serde_json::from_str(&line.expect("a line")).expect("JSON")).collect();
     let mut codes: Vec<_> = answers.iter().filter_map(|answer| answer["error"]["code"].as_i64()).collect();
     codes.sort_unstable();
-    assert_eq!(codes, [-32700, -32600], "{answers:?}");
+    assert_eq!(codes, [-32700, -32600, -32600], "{answers:?}");
+    let errors = answers.iter().filter(|answer| answer.get("error").is_some());
+    assert!(errors.map(|error| error.get("id")).all(|id| id == Some(&Value::Null)), "{answers:?}");
     assert!(answers.iter().any(|answer| answer["result"]["serverInfo"]["name"] == "flowloom"), "{answers:?}");
     drop(input);
     assert!(child.wait().expect("it ends").success());

@@ -334,6 +334,37 @@ fn errors_have_the_shape_that_clients_read() {
 }
 
 #[test]
+fn parameters_that_would_be_ignored_are_refused() {
+    let place = Workspace::new("default_model = \"scripted:echo\"\n");
+    place.write("hello.json", &steps_json("hello", json!([step_json("s", "{{input}}")])));
+    let server = RunningServer::start(&place, &[]);
+    for (name, value, status) in [
+        ("n", json!(0), 400),
+        ("n", json!(2), 400),
+        ("n", json!(1), 200),
+        ("n", Value::Null, 200),
+        ("metadata", json!({"thread": 5}), 400),
+        ("metadata", json!({"thread_id": ["t"]}), 400),
+        ("metadata", json!({"thread": null}), 200),
+        ("metadata", json!({"thread": "t"}), 200),
+    ] {
+        let mut body = chat_request("hello", "hi");
+        body[name] = value;
+        let answer = server.post(CHAT_PATH, &body);
+        assert_eq!(answer.status, status, "{body}: {answer:?}");
+    }
+    let response = server.post("/v1/responses", &json!({"model": "hello", "input": "hi"})).json();
+    let id = response["id"].as_str().expect("an id");
+    assert_eq!(server.get(&format!("/v1/responses/{id}")).json()["id"], id);
+    for number in ["0", "1", "9", "x", "+1"] {
+        let path = format!("/v1/responses/{id}_{number}");
+        check_error(&server.get(&path), 404, "not_found_error");
+    }
+    let next = json!({"model": "hello", "input": "hi", "previous_response_id": format!("{id}_9")});
+    check_error(&server.post("/v1/responses", &next), 404, "not_found_error");
+}
+
+#[test]
 fn too_many_runs_are_refused_as_clients_expect() {
     let model = StreamingModel::start();
     let place = Workspace::new(&model.config());

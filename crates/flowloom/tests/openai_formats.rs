@@ -85,6 +85,11 @@ fn a_function_that_must_be_called_is_called_with_the_output() {
     let called = &choice["message"]["tool_calls"][0]["function"];
     let arguments: Value = serde_json::from_str(called["arguments"].as_str().expect("a text")).expect("JSON");
     assert_eq!((&called["name"], &arguments["name"]), (&json!("City"), &json!("Bonn")));
+    let call = &choice["message"]["tool_calls"][0];
+    let result = json!({"role": "tool", "tool_call_id": call["id"], "content": "done"});
+    let messages = json!([body["messages"][0], choice["message"], result]);
+    let next = server.post(CHAT_PATH, &json!({"model": "city", "messages": messages}));
+    assert!(answer_text(&next).contains("Bonn"), "a call that was demanded may have a result: {next:?}");
     body["tool_choice"] = json!("required");
     let required = server.post(CHAT_PATH, &body).json()["choices"][0]["message"]["tool_calls"][0].clone();
     assert_eq!(required["function"]["name"], "City", "{required}");

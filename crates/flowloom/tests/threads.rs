@@ -125,10 +125,17 @@ fn images_and_texts_are_part_of_a_message() {
     let thread = "/api/v1/threads/g/default";
     let file = |name: &str, mime: &str, base64: &str| json!({"name": name, "mime": mime, "base64": base64});
     let zip = file("a.zip", "application/zip", "/w==");
-    let refused = server.post(thread, &json!({"message": "what?", "files": [zip]}));
-    assert_eq!((refused.status, refused.json()["code"].clone()), (422, json!("FL1038")), "{refused:?}");
+    for (file, why) in [
+        (zip, "a.zip is application/zip; expected an image or UTF-8 text"),
+        (file("a.pdf", "application/pdf", "aGVsbG8="), "a.pdf is application/pdf; expected an image or UTF-8 text"),
+        (file("a.txt", "text/plain", "%%%"), "a.txt is not encoded in base64"),
+    ] {
+        let refused = server.post(thread, &json!({"message": "what?", "files": [file]})).json();
+        assert_eq!((&refused["status"], &refused["code"]), (&json!(422), &json!("FL1038")), "{refused}");
+        assert!(refused["detail"].as_str().is_some_and(|detail| detail.contains(why)), "{refused}");
+    }
 
-    let files = [file("a.png", "image/png", "iVBORw0="), file("b.txt", "text/plain", "aGVsbG8=")];
+    let files = [file("a.png", "image/png", "iVBORw0="), file("b.txt", "application/octet-stream", "aGVsbG8=")];
     let started =
         server.post(&format!("{thread}?wait=60"), &json!({"message": "what is this?", "files": files})).json();
     let sent = find_sent_parts(&server, &started["run_id"]);

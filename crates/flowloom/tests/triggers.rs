@@ -297,6 +297,8 @@ fn has_answer(stream: &TcpStream) -> bool {
 fn bodies_with_made_up_signatures_take_no_room_from_calls_with_a_secret() {
     let world = TestServer::start();
     let place = create_workspace(&world);
+    let refused = stderr_text(&place.run(&["hooks", "add", "beats.json", "--secret", "PUSH"]));
+    assert!(refused.contains("set `webhooks = true` in [secrets.PUSH]") && !refused.contains("users"), "{refused}");
     place.write("flowloom.toml", &format!("{}\n[secrets.PUSH]\nwebhooks = true\n", world.egress_config()));
     let (_, made) = place.run_json(&["hooks", "add", "beats.json"]);
     let known = format!("X-Hook-Secret: {}", made["secret"].as_str().expect("a secret"));
@@ -372,6 +374,44 @@ fn users_do_not_learn_which_hooks_others_have() {
     assert_eq!((call("/hooks/push?user=bob", first), call("/hooks/push", &of_bob.json()["secret"])), (401, 401));
     let delete = |key: &str| server.send_and_read("DELETE", "/api/v1/hooks/push", &[key], "").status;
     assert_eq!((delete(&bob), delete(&bob), delete(&ann)), (204, 404, 204));
+}
+
+#[test]
+fn lists_of_schedules_and_hooks_can_have_those_of_one_user() {
+    let world = TestServer::start();
+    let place = create_workspace(&world);
+    let key_of = |name: &str, user: &[&str]| {
+        let made = place.run(&[&["keys", "create", "--name", name, "--scopes", "read,write,run"], user].concat());
+        format!("Authorization: Bearer {}", String::from_utf8_lossy(&made.stdout).trim())
+    };
+    let (all, ann) = (key_of("all", &[]), key_of("ann", &["--user", "ann"]));
+    let server = RunningServer::start(&place, &[]);
+    for user in ["ann", "bob"] {
+        let put = |path: &str, body: Value| {
+            let path = format!("{path}?user={user}");
+            let headers = ["Content-Type: application/json", all.as_str()];
+            let stored = server.send_and_read("PUT", &path, &headers, &body.to_string());
+            assert_eq!(stored.status, 200, "{stored:?}");
+        };
+        put("/api/v1/hooks/h", json!({"workflow": "beats"}));
+        put("/api/v1/schedules/s", json!({"workflow": "beats", "cron": "0 6 * * *"}));
+    }
+    let both = json!(["ann", "bob"]);
+    for path in ["/api/v1/hooks", "/api/v1/schedules"] {
+        for (key, query, users) in [
+            (&all, "", &both),
+            (&all, "?user=bob", &json!(["bob"])),
+            (&all, "?user=eve", &json!([])),
+            (&ann, "", &json!(["ann"])),
+            (&ann, "?user=ann", &json!(["ann"])),
+        ] {
+            let listed = server.send_and_read("GET", &format!("{path}{query}"), &[key], "").json();
+            let items = listed["items"].as_array().expect("items").iter();
+            let owners: Value = items.map(|item| item["user"].clone()).collect();
+            assert_eq!(owners, *users, "{path}{query}: {listed}");
+        }
+        assert_eq!(server.send_and_read("GET", &format!("{path}?user=bob"), &[&ann], "").status, 404);
+    }
 }
 
 #[test]

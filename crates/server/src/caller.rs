@@ -231,6 +231,14 @@ impl Caller {
         }
     }
 
+    /// The user whose objects a list contains; `None` for those of all users. Fails if the caller may not act for `named`.
+    pub(crate) fn select_user(&self, named: Option<String>) -> Result<Option<String>, Problem> {
+        match named {
+            Some(named) => self.resolve_user(Some(named)).map(Some),
+            None => Ok(self.user.clone()),
+        }
+    }
+
     /// Whether the caller may access objects of the given user.
     pub(crate) fn can_access(&self, user: &str) -> bool {
         self.user.as_deref().is_none_or(|own| own == user)

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::body::HttpBody as _;
-use axum::extract::{FromRequestParts as _, MatchedPath, Request, State};
+use axum::extract::{FromRequestParts as _, MatchedPath, Query, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
@@ -23,6 +23,7 @@ use crate::caller::{Caller, UsedKey};
 use crate::definitions::upload::BodyKind as Upload;
 use crate::mcp::http::MCP_PATH;
 use crate::problem::Problem;
+use crate::public_url::PublicUrl;
 use crate::revoked::is_event_stream;
 use crate::state::Server;
 use crate::{cors, hook_credential, hooks, openai};
@@ -190,6 +191,7 @@ async fn authenticate(server: &Server, request: &mut Parts) -> Result<(), Proble
     if scopes.is_none() && path.as_str() != MCP_PATH {
         return Ok(());
     }
+    let has_parameters = server.bare_methods.get(path.as_str()).is_none_or(|methods| !methods.contains(method));
     let caller = Caller::from_request_parts(request, server).await?;
     let scopes = scopes.unwrap_or_default();
     scopes.iter().try_for_each(|scope| caller.require_scope(*scope))?;
@@ -198,7 +200,19 @@ async fn authenticate(server: &Server, request: &mut Parts) -> Result<(), Proble
         return Err(Problem::new(Code::RequestInvalid, message).with_status(StatusCode::METHOD_NOT_ALLOWED));
     }
     request.extensions.insert(caller);
-    Ok(())
+    if has_parameters { Ok(()) } else { reject_parameters(&request.uri) }
+}
+
+/// Rejects the query parameters of a route that has none.
+fn reject_parameters(uri: &Uri) -> Result<(), Problem> {
+    let given = Query::<Vec<(String, String)>>::try_from_uri(uri).map(|Query(given)| given).unwrap_or_default();
+    match given.first() {
+        Some((name, _)) => {
+            let message = format!("invalid URL: unknown field `{name}`, there are no fields");
+            Err(Problem::new(Code::RequestInvalid, message))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Adds security headers: no content sniffing, no caching, no embedding in other pages.
@@ -226,13 +240,7 @@ fn check_request(server: &Server, request: &Parts, is_listed: bool) -> Result<()
         let message = format!("unknown host {host:?}; start the server with every name under which callers reach it");
         return Err(Problem::new(Code::OriginRefused, message));
     }
-    // The own origin includes the scheme and the port: another port of this machine is another site. Behind a proxy that
-    // encrypts, `cors` names the origin.
-    let is_own = |origin: &str| {
-        let is_public = server.public_url.as_ref().is_some_and(|public| public.origin.eq_ignore_ascii_case(origin));
-        let is_this = |(scheme, own): (&str, &str)| scheme == "http" && own.eq_ignore_ascii_case(host);
-        is_public || origin.split_once("://").is_some_and(is_this)
-    };
+    let is_own = |origin: &str| is_own_origin(server.public_url.as_ref(), host, origin);
     if headers.contains_key(header::ORIGIN) && !is_listed && !text(header::ORIGIN).is_some_and(is_own) {
         let message = format!(
             "requests from pages of {} are not allowed; see [server] cors",
@@ -241,6 +249,18 @@ fn check_request(server: &Server, request: &Parts, is_listed: bool) -> Result<()
         return Err(Problem::new(Code::OriginRefused, message));
     }
     check_content(request)
+}
+
+/// Whether pages of `origin` belong to the server that a request calls `host`. The own origin includes the scheme and the port:
+/// another port of this machine is another site. Under the name of the public address, only that address is the own one.
+/// Behind a proxy that encrypts without one, `cors` names the origin.
+fn is_own_origin(public_url: Option<&PublicUrl>, host: &str, origin: &str) -> bool {
+    let is_this = |(scheme, own): (&str, &str)| scheme == "http" && own.eq_ignore_ascii_case(host);
+    match public_url {
+        Some(public) if public.origin.eq_ignore_ascii_case(origin) => true,
+        Some(public) if public.is_called(host) => false,
+        _ => origin.split_once("://").is_some_and(is_this),
+    }
 }
 
 /// Rejects requests that say twice what counts once. Programs in front of the server may read the other one.

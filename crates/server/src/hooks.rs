@@ -82,11 +82,26 @@ pub(crate) struct HookList {
     items: Vec<HookInfo>,
 }
 
+/// Filter of the list of webhooks.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct HookListQuery {
+    /// Only webhooks of this user. A key that belongs to a user determines the user itself.
+    #[serde(default)]
+    user: Option<String>,
+}
+
 /// Lists webhooks.
-#[utoipa::path(get, path = "/api/v1/hooks", operation_id = "list_hooks", tag = "hooks", security(("key" = ["read"])), responses((status = 200, body = HookList)))]
-pub(crate) async fn list_hooks(State(store): State<Arc<Store>>, caller: Caller) -> ApiResult<Json<HookList>> {
+#[utoipa::path(get, path = "/api/v1/hooks", operation_id = "list_hooks", tag = "hooks", security(("key" = ["read"])), params(HookListQuery), responses((status = 200, body = HookList)))]
+pub(crate) async fn list_hooks(
+    State(store): State<Arc<Store>>,
+    caller: Caller,
+    QueryParams(whose): QueryParams<HookListQuery>,
+) -> ApiResult<Json<HookList>> {
     caller.require_scope(Scope::Read)?;
-    let rows = crate::blocking::run_blocking(move || store.list_hooks(caller.user.as_deref())).await??;
+    let user = caller.select_user(whose.user)?;
+    let rows = crate::blocking::run_blocking(move || store.list_hooks(user.as_deref())).await??;
     Ok(Json(HookList { items: rows.into_iter().map(|row| HookInfo::from_row(row, None)).collect() }))
 }
 
@@ -143,7 +158,8 @@ pub(crate) struct HookQuery {
     ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run; `Webhook-Id` and `X-GitHub-Delivery` work, too")),
     request_body = Object,
     responses((status = 202, description = "The run was started", body = HookRun), (status = 400, body = ProblemDocument), (status = 401, description = "The secret is missing or wrong, or the webhook does not exist", body = ProblemDocument),
-        (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument), (status = 429, body = ProblemDocument)))]
+        (status = 409, body = ProblemDocument), (status = 422, body = ProblemDocument), (status = 429, body = ProblemDocument),
+        (status = 500, description = "The database failed"), (status = 503, description = "The database is locked or cannot be reached")))]
 pub(crate) async fn call_hook(
     State(server): State<Server>,
     PathParam(id): PathParam<String>,

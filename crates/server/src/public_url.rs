@@ -56,6 +56,11 @@ impl PublicUrl {
         }
     }
 
+    /// Whether a request that calls the server `host` came through this address. Some proxies leave out the port.
+    pub(crate) fn is_called(&self, host: &str) -> bool {
+        [self.authority.as_str(), self.host_name()].iter().any(|name| name.eq_ignore_ascii_case(host))
+    }
+
     /// Adds the prefix to the addresses in a response.
     pub(crate) fn add_prefix(&self, response: &mut Response) {
         if self.prefix.is_empty() {

@@ -148,8 +148,12 @@ const MAX_PAGE_SCHEDULES: u32 = 1000;
 
 /// A page of a list of schedules.
 #[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ScheduleQuery {
+    /// Only schedules of this user. A key that belongs to a user determines the user itself.
+    #[serde(default)]
+    user: Option<String>,
     /// The value of `next` of the previous page.
     #[serde(default)]
     cursor: Option<String>,
@@ -175,8 +179,9 @@ pub(crate) async fn list_schedules(
     caller.require_scope(Scope::Read)?;
     let limit = check_limit(page.limit, MAX_PAGE_SCHEDULES, MAX_PAGE_SCHEDULES)?;
     let last = page.cursor.as_deref().map(parse_cursor).transpose()?;
+    let user = caller.select_user(page.user)?;
     let list = move || {
-        let mut rows = store.list_schedules_after(caller.user.as_deref(), last.as_ref(), limit + 1)?;
+        let mut rows = store.list_schedules_after(user.as_deref(), last.as_ref(), limit + 1)?;
         let has_more = rows.len() > limit as usize;
         rows.truncate(limit as usize);
         let next = rows.last().filter(|_| has_more).map(|row| format!("{}/{}", row.id, row.user));

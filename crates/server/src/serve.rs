@@ -181,6 +181,7 @@ pub(crate) fn build_parts(host: Arc<RunHost>, address: SocketAddr, openapi: serd
         cors: Vec::new(),
         hosts: vec![address.ip().to_string()],
         scopes: describe::collect_scopes(&openapi),
+        bare_methods: describe::collect_bare_methods(&openapi),
         openapi,
         host,
     }

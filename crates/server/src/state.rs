@@ -133,6 +133,8 @@ pub(crate) struct ServerParts {
     pub(crate) openapi: serde_json::Value,
     /// Required scopes by path and method.
     pub(crate) scopes: HashMap<String, Vec<(Method, Vec<Scope>)>>,
+    /// Methods without any query parameter, by path; requests with one are refused.
+    pub(crate) bare_methods: HashMap<String, Vec<Method>>,
 }
 
 impl ServerParts {

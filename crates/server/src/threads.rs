@@ -208,7 +208,8 @@ pub(crate) struct AttachedFile {
 /// message is the answer. With `Accept: text/event-stream`, the response streams the events of the turn.
 #[utoipa::path(post, path = "/api/v1/threads/{workflow}/{thread}", operation_id = "send_message", tag = "threads", security(("key" = ["run"])), request_body = MessageRequest,
     params(("workflow" = String, Path), ("thread" = String, Path), WaitQuery,
-        ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single turn")),
+        ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single turn"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "For a stream that is repeated with its Idempotency-Key: number of the last event that the client has")),
     responses((status = 200, description = "The turn has ended", body = RunSchema), (status = 202, description = "The turn is still running or waiting", body = RunSchema),
         (status = 404, body = ProblemDocument), (status = 409, description = "Another turn of the conversation is running", body = ProblemDocument), (status = 422, body = ProblemDocument), (status = 429, body = ProblemDocument)))]
 pub(crate) async fn send_message(

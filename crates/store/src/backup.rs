@@ -46,7 +46,7 @@ pub struct RestoredBackup {
 /// `StoreCorrupt` if the backup is damaged, with `StoreNewer` if a newer program wrote it, with `StoreLocked` if a process
 /// drives runs in the folder, and with `UsageInvalid` if a database exists and is not to be replaced.
 pub fn restore_backup(folder: &Path, file: &Path, options: RestoreOptions) -> Result<RestoredBackup, StoreError> {
-    let failed = |error| StoreError::Backup(BackupError::Io(error));
+    let failed = |source| StoreError::Backup(restore_failure(file, folder, source));
     if !file.is_file() {
         return Err(BackupError::Missing(file.to_owned()).into());
     }
@@ -74,9 +74,13 @@ pub fn restore_backup(folder: &Path, file: &Path, options: RestoreOptions) -> Re
     finished
 }
 
+fn restore_failure(file: &Path, folder: &Path, source: io::Error) -> BackupError {
+    BackupError::Unrestorable { file: file.to_owned(), folder: folder.to_owned(), source }
+}
+
 /// Copies a backup into a folder of its own, as a database with the schema of this program. Returns its damaged rows.
 fn copy_and_check(place: &Path, file: &Path) -> Result<Vec<Damage>, StoreError> {
-    let failed = |error| StoreError::Backup(BackupError::Io(error));
+    let failed = |source| StoreError::Backup(restore_failure(file, place, source));
     private::create_folder(place).map_err(failed)?;
     let copy = place.join(DATABASE_FILE);
     std::fs::copy(file, &copy).map_err(failed)?;

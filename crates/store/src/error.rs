@@ -270,11 +270,23 @@ pub enum BackupError {
     #[error("{} is in use; stop the server and the runs first", .0.display())]
     InUse(PathBuf),
     /// The backup cannot be written.
-    #[error("cannot write the backup: {0}")]
-    Unwritable(#[source] std::io::Error),
+    #[error("cannot write the backup {}: {source}", file.display())]
+    Unwritable {
+        /// The file.
+        file: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
     /// A file cannot be copied or renamed.
-    #[error("cannot restore the backup: {0}")]
-    Io(#[from] std::io::Error),
+    #[error("cannot restore the backup {} into {}: {source}", file.display(), folder.display())]
+    Unrestorable {
+        /// The backup.
+        file: PathBuf,
+        /// The folder.
+        folder: PathBuf,
+        /// The cause.
+        source: std::io::Error,
+    },
     /// The database is Postgres.
     #[error("the database is Postgres; use pg_dump and pg_restore instead")]
     Postgres,
@@ -329,7 +341,9 @@ impl StoreError {
             | StoreError::Unserializable(_)
             | StoreError::NoPageLimit
             | StoreError::EventExists { .. }
-            | StoreError::Backup(BackupError::Io(_) | BackupError::Unwritable(_)) => Code::StoreFailed,
+            | StoreError::Backup(BackupError::Unrestorable { .. } | BackupError::Unwritable { .. }) => {
+                Code::StoreFailed
+            }
             StoreError::NotCreated { .. } => Code::StoreReadOnly,
             StoreError::FileGone { .. } => Code::StoreGone,
             StoreError::ReadableByOthers { .. } => Code::DataReadable,

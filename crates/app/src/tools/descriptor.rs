@@ -142,7 +142,8 @@ fn build_parameters(plan: &Plan) -> Map {
         }
         Inputs::Whole(_) => {
             let any = build_map([("description", "What it works on: any value".into())]);
-            return object_schema(build_map([(INPUT_ARGUMENT, any.into())]), [INPUT_ARGUMENT]);
+            let required = plan.reads_whole_input().then_some(INPUT_ARGUMENT);
+            return object_schema(build_map([(INPUT_ARGUMENT, any.into())]), required);
         }
         Inputs::Named { declared, .. } => declared,
     };
@@ -303,6 +304,8 @@ A poem about {city}.
         let inputs = descriptor.to_inputs(&parse_value(r#"{"input": {"a": [1]}}"#).expect("JSON")).expect("taken");
         assert_eq!(inputs, parse_value(r#"{"a": [1]}"#).expect("JSON"));
         assert!(rejection(&descriptor, "{}").contains("input"));
+        let asks = compile_tool("list", "list.json", include_str!("../../../../examples/steps/ask-a-person.json"));
+        assert_eq!(asks.to_inputs(&Map::new().into()).expect("no step reads the input"), Value::Null);
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub use content::Content;
 pub use given_messages::{read_messages, split_data_url};
 pub use options::{MODEL_OPTIONS, find_expected_option};
 pub use thread::{Messages, Thread, close_open_calls, unanswered_call_message};
+pub(crate) use user_message::find_wrong_type;
 pub use user_message::read_user_message;
 
 /// The author of a message.

@@ -42,8 +42,55 @@ fn read_file(file: &Blob) -> Result<MessagePart, String> {
     }
     match file.decode_text() {
         Some(text) => Ok(MessagePart::Text { text: format!("{}:\n\n{text}", file.name) }),
-        None => Err(format!("{} is {}; expected an image or UTF-8 text", file.name, file.mime)),
+        None if !file.is_base64() => Err(format!("{} is not encoded in base64", file.name)),
+        None => Err(refuse_type(file)),
     }
+}
+
+fn refuse_type(file: &Blob) -> String {
+    format!("{} is {}; expected an image or UTF-8 text", file.name, file.mime)
+}
+
+/// Media types below `application/` of files that are no text, whatever their bytes are. A file of an unknown type
+/// (`application/octet-stream`) is what its bytes are.
+const BINARY_APPLICATIONS: [&str; 12] = [
+    "pdf",
+    "zip",
+    "gzip",
+    "x-gzip",
+    "x-bzip2",
+    "x-tar",
+    "x-7z-compressed",
+    "x-zip-compressed",
+    "vnd.rar",
+    "msword",
+    "wasm",
+    "epub+zip",
+];
+
+/// Starts of media types of files that are no text, whatever their bytes are.
+const BINARY_TYPES: [&str; 6] = [
+    "audio/",
+    "video/",
+    "font/",
+    "application/vnd.ms-",
+    "application/vnd.openxmlformats-officedocument.",
+    "application/vnd.oasis.opendocument.",
+];
+
+/// The problem with the type of a file in the message of a user, if there is one. Programs read such files by their type, and
+/// their bytes may happen to be a text.
+pub(crate) fn find_wrong_type(message: &Value) -> Option<String> {
+    message.as_list()?.iter().find_map(|item| {
+        let file = match item {
+            Value::Blob(file) => Blob::clone(file),
+            other => Blob::from_input(other)?,
+        };
+        let mime = file.mime.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let is_binary = mime.strip_prefix("application/").is_some_and(|kind| BINARY_APPLICATIONS.contains(&kind))
+            || BINARY_TYPES.iter().any(|start| mime.starts_with(start));
+        is_binary.then(|| refuse_type(&file))
+    })
 }
 
 #[cfg(test)]
@@ -79,6 +126,22 @@ mod tests {
         );
         let wrong = refused(Value::list(vec![file("a.png", "image/png", "%%%")]));
         assert_eq!(wrong, "a.png is not encoded in base64");
+        let wrong = refused(Value::list(vec![file("a.txt", "text/plain", "%%%")]));
+        assert_eq!(wrong, "a.txt is not encoded in base64");
+        for (mime, is_refused) in [
+            ("application/pdf", true),
+            ("Application/PDF; version=1", true),
+            ("audio/wav", true),
+            ("application/vnd.ms-excel", true),
+            ("application/octet-stream", false),
+            ("application/json", false),
+            ("text/plain", false),
+            ("image/png", false),
+            ("", false),
+        ] {
+            let problem = find_wrong_type(&Value::list(vec!["read".into(), file("a", mime, "JVBERg==")]));
+            assert_eq!(problem.is_some(), is_refused, "{mime}: {problem:?}");
+        }
         assert!(refused(Value::from(5)).contains("not a number"));
         assert!(refused(Value::list(vec![Value::from(5)])).contains("a text or a file"));
     }

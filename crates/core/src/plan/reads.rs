@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::agent::AgentTool;
 use super::fields::Field;
+use super::input::Inputs;
 use super::leaf::{Block, BlockCode, Leaf};
-use super::step::{Composite, Loop, ScopedSteps, Step, StepKind};
+use super::step::{Composite, Loop, Plan, ScopedSteps, Step, StepKind};
 use crate::chat::Content;
 use crate::expr::{Data, Expr, Template};
 use crate::path::Path;
@@ -17,6 +18,14 @@ pub fn list_read_names(step: &Step) -> Vec<Arc<str>> {
     let mut reads = Reads::default();
     reads.read_step(step);
     reads.found
+}
+
+impl Plan {
+    /// Whether the plan has one input without parts, and a step reads it. A run without it starts, but shows models the
+    /// placeholder.
+    pub fn reads_whole_input(&self) -> bool {
+        matches!(&self.inputs, Inputs::Whole(name) if list_read_names(&self.root).contains(name))
+    }
 }
 
 /// The names of all variables that a step and the steps in it read or write; `None` if some are computed during the run.

@@ -3,7 +3,7 @@
 use super::env::{Env, Vars};
 use super::input::{InputKind, Inputs};
 use super::step::Plan;
-use crate::chat::{Message, MessagePart, close_open_calls, read_messages, read_user_message};
+use crate::chat::{Message, MessagePart, close_open_calls, find_wrong_type, read_messages, read_user_message};
 use crate::code::Code;
 use crate::error::StepFailure;
 use crate::image::find_image_problem;
@@ -70,7 +70,7 @@ fn find_conversation_problem(inputs: &Value) -> Option<String> {
     };
     match read_user_message(message) {
         // The images of earlier messages were accepted with them.
-        Ok(message) => find_wrong_image(&message).or_else(|| earlier?.err()),
+        Ok(read) => find_wrong_image(&read).or_else(|| find_wrong_type(message)).or_else(|| earlier?.err()),
         Err(problem) => Some(problem),
     }
 }

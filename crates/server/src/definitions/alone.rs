@@ -86,7 +86,7 @@ pub(crate) async fn get_step_inputs(
             return Ok(Json(StepAlone { problem, inputs: Vec::new(), run: None, values: Map::new().into() }));
         }
     };
-    let inputs = to_input_infos(&alone.inputs);
+    let inputs = to_input_infos(&alone.inputs, alone.reads_whole_input());
     let run = match query.run.as_deref() {
         Some(LAST_RUN) => find_newest_run(&runs, &caller, &id).await?,
         other => other.map(str::to_owned),

@@ -65,6 +65,8 @@ pub(crate) struct InputInfo {
     /// The allowed values of an `option`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     options: Vec<String>,
+    /// Whether the workflow needs it: a run without it is refused. The input of a step list is required if a step reads it; a
+    /// run without it starts, but `{{input}}` has no value there.
     required: bool,
     /// The value if none is given.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,19 +162,20 @@ pub(crate) fn to_workflow_info(definition: &CatalogEntry) -> WorkflowInfo {
         version: row.map(|row| row.version),
         hash: row.map(|row| row.hash.clone()),
         is_refused: definition.is_refused,
-        inputs: plan.map(|plan| to_input_infos(&plan.inputs)).unwrap_or_default(),
+        inputs: plan.map(|plan| to_input_infos(&plan.inputs, plan.reads_whole_input())).unwrap_or_default(),
         problems: definition.problems.clone(),
     }
 }
 
-pub(crate) fn to_input_infos(inputs: &Inputs) -> Vec<InputInfo> {
+/// The inputs of a workflow. `reads_whole` is whether a step reads the input that is one value.
+pub(crate) fn to_input_infos(inputs: &Inputs, reads_whole: bool) -> Vec<InputInfo> {
     let Inputs::Named { declared, .. } = inputs else {
         return vec![InputInfo {
             name: "input".into(),
             description: None,
             kind: "any",
             options: Vec::new(),
-            required: false,
+            required: reads_whole,
             default: None,
         }];
     };

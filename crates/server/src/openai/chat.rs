@@ -50,6 +50,7 @@ pub(crate) struct ChatRequest {
     budget: Option<String>,
     /// Number of answers; only 1 is supported.
     #[serde(default)]
+    #[schema(minimum = 1, maximum = 1)]
     n: Option<u64>,
     /// The form of the answer. If it is JSON, the output of the workflow must be an object that fits.
     #[serde(default)]
@@ -171,7 +172,7 @@ pub(crate) async fn complete_chat(
     headers: HeaderMap,
     JsonObject(new, text): JsonObject<ChatRequest>,
 ) -> ApiResult<Response> {
-    if new.n.is_some_and(|n| n > 1) {
+    if new.n.is_some_and(|n| n != 1) {
         return Err(Problem::new(Code::RequestInvalid, "a workflow returns one answer; n must be 1"));
     }
     let tools = new.tools.unwrap_or_default();
@@ -186,7 +187,7 @@ pub(crate) async fn complete_chat(
         budget: new.budget,
         is_background: false,
     };
-    let wanted = wanted.with_thread(&headers);
+    let wanted = wanted.with_thread(&headers)?;
     let asking = OpenAiContext { host: &host, caller: &caller, headers: &headers };
     let stream = asking.start_answer(&wanted, &format!("chat\n{text}")).await?.in_format(format);
     let (run, id) = (stream.run_id(), stream.answer_id(COMPLETION_ID_PREFIX));

@@ -14,7 +14,7 @@ use flowloom_runtime::schema::validation_errors;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::reply::{ClientToolCall, RunAnswer};
+use super::reply::{ClientToolCall, RunAnswer, format_output_call_id};
 use crate::problem::{ApiResult, Problem};
 
 /// The form of an answer: `{"type": "text"}`, `{"type": "json_object"}`, or `{"type": "json_schema"}` with a schema.
@@ -115,7 +115,7 @@ impl AnswerFormat {
         let text = render::to_json(&object);
         Ok(match self {
             AnswerFormat::Call(functions) => {
-                let id = format!("call_{}_output", run.0.simple());
+                let id = format_output_call_id(run);
                 let name = functions.get(fitting).map(|function| function.name.clone()).unwrap_or_default();
                 let call = ClientToolCall { id, name, arguments: text };
                 RunAnswer { text: String::new(), calls: vec![call], ..answer }

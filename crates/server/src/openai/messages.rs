@@ -129,6 +129,11 @@ impl Conversation {
         self.0.iter().rev().find(|message| !is_instruction(message)).is_some_and(|last| last.role == "user")
     }
 
+    /// Whether a message of the assistant contains the tool call with this id.
+    pub(crate) fn has_call(&self, id: &str) -> bool {
+        self.0.iter().flat_map(|message| message.tool_calls.iter().flatten()).any(|call| call.id == id)
+    }
+
     /// The text of the last user message.
     pub(crate) fn last_user_text(&self) -> ApiResult<String> {
         self.last_user_index().map_or(Ok(String::new()), |at| message_text(&self.0[at]))

@@ -157,6 +157,19 @@ fn format_call_id(run: RunId, step: usize) -> String {
     format!("call_{}_{step}", run.0.simple())
 }
 
+/// The end of the id of a call whose arguments are the output of a run.
+const OUTPUT_CALL_SUFFIX: &str = "_output";
+
+/// The id of the call whose arguments are the output of a run.
+pub(crate) fn format_output_call_id(run: RunId) -> String {
+    format!("call_{}{OUTPUT_CALL_SUFFIX}", run.0.simple())
+}
+
+/// Parses the id of a call whose arguments are the output of a run; `None` if it is another id.
+pub(crate) fn parse_output_call_id(id: &str) -> Option<RunId> {
+    RunId::parse(id.strip_prefix("call_")?.strip_suffix(OUTPUT_CALL_SUFFIX)?)
+}
+
 /// Parses the id of a tool call into run and step index; `None` if it was issued by another system.
 pub(crate) fn parse_call_id(id: &str) -> Option<(RunId, usize)> {
     let (run, step) = id.strip_prefix("call_")?.split_once('_')?;

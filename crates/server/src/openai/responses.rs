@@ -18,14 +18,15 @@ use utoipa::ToSchema;
 
 use super::format::{AnswerFormat, FormatRequest};
 use super::messages::{CalledFunction, ChatMessage, Conversation, CustomCall, MessageContent, MessageToolCall};
-use super::names::{created_seconds, run_headers};
+use super::names::{answer_id, created_seconds, run_headers};
 use super::repeated::read_repeated_fields;
 use super::reply::RunAnswer;
 use super::response_events;
-use super::run::{ModelRequest, OpenAiContext};
+use super::run::{ModelRequest, OpenAiContext, can_have_answers};
 use crate::body::JsonObject;
 use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
+use crate::runs::answer::{find_own_run, open_run};
 use crate::state::RunHost;
 
 /// Prefix of response ids; the run's id follows.
@@ -144,7 +145,7 @@ impl ResponseRequest {
             let message = "conversation and previous_response_id exclude each other; send one of them";
             return Err(Problem::new(Code::RequestInvalid, message));
         }
-        let previous = self.previous_response_id.as_deref().map(parse_response_id).transpose()?;
+        let previous = self.previous_response_id.as_deref().map(ResponseId::parse).transpose()?.map(|id| id.run);
         let thread = self.conversation.map(|named| match named {
             ConversationRef::Id(id) | ConversationRef::Object { id } => id,
         });
@@ -188,11 +189,39 @@ fn to_message(item: ResponseItem) -> Option<ChatMessage> {
     }
 }
 
-/// Parses the run id in the id of a response.
-pub(crate) fn parse_response_id(id: &str) -> ApiResult<RunId> {
-    let named = id.strip_prefix(RESPONSE_ID_PREFIX);
-    let run = named.and_then(|named| RunId::parse(named.split_once('_').map_or(named, |(run, _)| run)));
-    run.ok_or_else(|| Problem::not_found("response", id))
+/// The parts of the id of a response.
+pub(crate) struct ResponseId {
+    pub(crate) run: RunId,
+    /// The number of answers and tool results that the run had before.
+    pub(crate) given_answers: usize,
+}
+
+impl ResponseId {
+    /// Parses the id of a response. Fails with `NotThere` if no response can have it.
+    pub(crate) fn parse(id: &str) -> ApiResult<ResponseId> {
+        let read = || {
+            let named = id.strip_prefix(RESPONSE_ID_PREFIX)?;
+            let (run, number) = named.split_once('_').map_or((named, "0"), |(run, number)| (run, number));
+            let (run, given_answers) = (RunId::parse(run)?, number.parse().ok()?);
+            // Each response has one id.
+            answer_id(RESPONSE_ID_PREFIX, run, given_answers)
+                .eq_ignore_ascii_case(id)
+                .then_some(ResponseId { run, given_answers })
+        };
+        read().ok_or_else(|| Problem::not_found("response", id))
+    }
+
+    /// Finds the run of the response with this id. Fails with `NotThere` if the caller has no such response.
+    pub(crate) async fn find_run(host: &Arc<RunHost>, caller: &Caller, id: &str) -> ApiResult<RunId> {
+        let ResponseId { run, given_answers } = ResponseId::parse(id)?;
+        let missing = || Problem::not_found("response", id);
+        find_own_run(&host.app.store, caller, &run.to_string()).await.map_err(|_| missing())?;
+        if given_answers == 0 {
+            return Ok(run);
+        }
+        let opened = open_run(&host.app.runs, run).await?;
+        if can_have_answers(&opened, given_answers) { Ok(run) } else { Err(missing()) }
+    }
 }
 
 /// Runs a workflow with the user's last message and returns its output. With `stream`, the response is a stream of
@@ -215,7 +244,10 @@ pub(crate) async fn create_response(
         let message = "a response in the background is text; leave out background, or text.format and tool_choice";
         return Err(Problem::new(Code::RequestInvalid, message));
     }
-    let wanted = new.into_request()?.with_thread(&headers);
+    let wanted = new.into_request()?.with_thread(&headers)?;
+    if let Some(previous) = &previous {
+        ResponseId::find_run(&host, &caller, previous).await?;
+    }
     let asking = OpenAiContext { host: &host, caller: &caller, headers: &headers };
     let mut stream = asking.start_answer(&wanted, &format!("responses\n{text}")).await?.in_format(format);
     if is_background {

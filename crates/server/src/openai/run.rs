@@ -10,6 +10,7 @@ use flowloom_app::runs::stored::{LoadedRun, StoredRuns};
 use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_core::code::Code;
+use flowloom_core::event::Event;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path as StepPath;
 use flowloom_core::plan::{Composite, Leaf, Plan, StepKind};
@@ -21,7 +22,7 @@ use flowloom_runtime::command::CommandAction;
 use super::answer_stream::{AnswerStream, read_outcome};
 use super::inputs;
 use super::messages::Conversation;
-use super::reply::parse_call_id;
+use super::reply::{parse_call_id, parse_output_call_id};
 use crate::caller::Caller;
 use crate::problem::{ApiResult, Problem};
 use crate::runs::answer::{MAX_WAIT, open_own_run, open_run, read_own_run};
@@ -56,13 +57,28 @@ pub(crate) struct OpenAiContext<'a> {
 }
 
 impl ModelRequest {
-    /// Sets the thread from metadata, body or header.
-    pub(crate) fn with_thread(mut self, headers: &HeaderMap) -> ModelRequest {
-        let named = |name: &str| self.metadata.get(name).and_then(Value::as_str).map(str::to_owned);
+    /// Sets the thread from metadata, body or header. Fails with `RequestInvalid` if the metadata has another value than a
+    /// text for it.
+    pub(crate) fn with_thread(mut self, headers: &HeaderMap) -> ApiResult<ModelRequest> {
         let header = || Some(headers.get(THREAD_HEADER)?.to_str().ok()?.to_owned());
-        let thread = named("thread").or_else(|| named("thread_id")).or(self.thread.take()).or_else(header);
+        let named = match self.read_thread_metadata("thread")? {
+            None => self.read_thread_metadata("thread_id")?,
+            named => named,
+        };
+        let thread = named.or(self.thread.take()).or_else(header);
         self.thread = thread.filter(|thread| !thread.is_empty());
-        self
+        Ok(self)
+    }
+
+    fn read_thread_metadata(&self, name: &str) -> ApiResult<Option<String>> {
+        match self.metadata.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(thread)) => Ok(Some(thread.to_string())),
+            Some(other) => {
+                let message = format!("metadata.{name} is {}; expected the name of a thread", other.kind_name());
+                Err(Problem::new(Code::RequestInvalid, message))
+            }
+        }
     }
 }
 
@@ -192,6 +208,10 @@ impl OpenAiContext<'_> {
     async fn find_waiting(&self, definition: &CatalogEntry, wanted: &ModelRequest) -> ApiResult<Option<WaitingRun>> {
         let results = wanted.conversation.tool_results()?;
         let own: Vec<_> = results.iter().filter_map(|(id, text)| Some((parse_call_id(id)?, text.as_str()))).collect();
+        if own.is_empty() && !wanted.conversation.ends_with_user() {
+            let last = results.last().map_or("", |(id, _)| *id);
+            self.check_last_result(definition, wanted, last).await?;
+        }
         let run = own.last().map(|((run, _), _)| *run).or(wanted.previous);
         let Some(run) = run else { return Ok(None) };
         let opened = open_own_run(&self.host.app.runs, self.caller, &run.to_string()).await?;
@@ -229,6 +249,28 @@ impl OpenAiContext<'_> {
         Ok(Some(WaitingRun { opened, given, is_followed }))
     }
 
+    /// Fails if the last message is the result of a call that nobody has made: it would be lost. A conversation takes the
+    /// results of another model's calls with its messages, and the output of a run may have been sent as a call.
+    async fn check_last_result(&self, definition: &CatalogEntry, wanted: &ModelRequest, id: &str) -> ApiResult<()> {
+        if let Some(run) = parse_output_call_id(id) {
+            return open_own_run(&self.host.app.runs, self.caller, &run.to_string()).await.map(drop);
+        }
+        let is_conversation = definition.prepared.as_ref().is_some_and(|prepared| prepared.plan.thread.is_some());
+        let is_stateless = wanted.thread.is_none() && wanted.previous.is_none();
+        if is_conversation && is_stateless && wanted.conversation.has_call(id) {
+            return Ok(());
+        }
+        let message = match id {
+            "" => "the last message is the result of a tool, but does not name its call; send the id of the call"
+                .to_owned(),
+            _ => format!(
+                "the last message is the result of the tool call {id:?}, which no run has made; send the id that the call has \
+                 in the answer"
+            ),
+        };
+        Err(Problem::new(Code::RequestInvalid, message))
+    }
+
     /// Whether a run that has the results of its tools waits for more. Otherwise it is over, and the message of the user
     /// that follows the results can have its turn.
     async fn waits_again(&self, resumed: &ActiveRun) -> ApiResult<bool> {
@@ -257,6 +299,17 @@ fn can_ask(plan: &Plan) -> bool {
 fn count_given_answers(state: &RunState) -> usize {
     let is_given = |step: &&StepState| step.kind.as_deref() == Some("ask") && step.phase == Phase::Finished;
     state.steps().iter().filter(is_given).count()
+}
+
+/// Whether a run can have received this number of answers and tool results: each has had a question. How many a
+/// child run has received is not known.
+pub(crate) fn can_have_answers(opened: &LoadedRun, number: usize) -> bool {
+    let state = opened.state();
+    let is_open = |step: &StepState| state.open_steps().any(|open| open.path == step.path);
+    let is_answered = |step: &&StepState| step.kind.as_deref() == Some("ask") && !is_open(step);
+    let answered = state.steps().iter().filter(is_answered).count();
+    let has_asking_child = opened.records.iter().any(|record| matches!(record.event, Event::ChildSuspended(_)));
+    has_asking_child || number <= answered
 }
 
 /// A run that waits for a client's messages.

@@ -21,11 +21,11 @@ use super::answer_stream::{AnswerStream, read_outcome};
 use super::names::run_headers;
 use super::reply::build_answer;
 use super::response_events;
-use super::responses::{ResponseBuilder, parse_response_id};
+use super::responses::{ResponseBuilder, ResponseId};
 use crate::caller::Caller;
 use crate::params::{PathParam, QueryParams};
 use crate::problem::{ApiResult, Problem};
-use crate::runs::answer::{find_own_run, open_run};
+use crate::runs::answer::open_run;
 use crate::state::RunHost;
 use crate::threads::thread_name;
 
@@ -54,9 +54,7 @@ pub(crate) async fn get_response(
     QueryParams(query): QueryParams<StreamQuery>,
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
-    let run = parse_response_id(&id)?;
-    let missing = |_| Problem::not_found("response", &id);
-    find_own_run(&host.app.store, &caller, &run.to_string()).await.map_err(missing)?;
+    let run = ResponseId::find_run(&host, &caller, &id).await?;
     if query.starting_after.is_some() {
         let message = "starting_after is not supported; without it, the stream has all events of the response";
         return Err(Problem::new(Code::RequestInvalid, message));

@@ -16,7 +16,8 @@ use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_runtime::RunOutcome;
 use flowloom_store::{RunRow, Store};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::IntoParams;
 
 use super::events;
@@ -39,9 +40,22 @@ const MAX_SHORT_EVENTS: usize = 256;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct WaitQuery {
-    /// Seconds to wait for the run to end; the run continues if it takes longer.
-    #[serde(default)]
+    /// Seconds to wait for the run to end, also with fractions; the run continues if it takes longer. More than 600 count as
+    /// 600.
+    #[serde(default, deserialize_with = "read_seconds")]
+    #[param(minimum = 0)]
     wait: Option<f64>,
+}
+
+/// A number of seconds of at least 0.
+fn read_seconds<'de, D: Deserializer<'de>>(given: D) -> Result<Option<f64>, D::Error> {
+    let seconds = Option::<f64>::deserialize(given)?;
+    match seconds {
+        Some(wrong) if !(wrong.is_finite() && wrong >= 0.0) => {
+            Err(D::Error::custom(format!("must be a number of seconds of at least 0, not {wrong}")))
+        }
+        _ => Ok(seconds),
+    }
 }
 
 impl WaitQuery {
@@ -92,12 +106,16 @@ pub(super) async fn build_run_response(
 ) -> ApiResult<Response> {
     let ActiveRun { id, completion, subscription } = active;
     if accepts_events(headers) {
+        // With a key, the request may be a repetition after a lost connection. Otherwise it has started this run, and the client
+        // has no event of it.
+        let last = if headers.contains_key("idempotency-key") { events::read_last_event(headers)? } else { None };
+        let last = last.unwrap_or_default();
         return Ok(match subscription {
             Some(subscription) => {
                 let encoder = Box::new(events::JournalEncoder { with_text: true });
-                events::stream_encoded(host.clone(), id, 0, encoder, Some(subscription))
+                events::stream_encoded(host.clone(), id, last, encoder, Some(subscription))
             }
-            None => events::stream_run(host.clone(), id, 0, true),
+            None => events::stream_run(host.clone(), id, last, true),
         });
     }
     let mut ended = None;

@@ -5,10 +5,12 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::HeaderMap;
 use axum::response::IntoResponse as _;
 use axum::response::sse::{Event as Sse, KeepAlive, Sse as Stream};
 use flowloom_app::error::AppError;
 use flowloom_app::runs::wait::is_active_row;
+use flowloom_core::code::Code;
 use flowloom_core::event::Record;
 use flowloom_core::id::RunId;
 use flowloom_runtime::journal::Journal as _;
@@ -19,7 +21,7 @@ use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
 use crate::blocking::run_reading;
-use crate::problem::Problem;
+use crate::problem::{ApiResult, Problem};
 use crate::state::RunHost;
 
 /// Interval of heartbeats while nothing happens.
@@ -33,6 +35,21 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Number of events read from the journal together: the memory cost of a client that does not read.
 const PAGE_EVENTS: u32 = 8;
+
+/// The number of the last event that the client has, from `Last-Event-ID`; `None` without the header. Fails with
+/// `RequestInvalid` if it is no number of an event.
+pub(super) fn read_last_event(headers: &HeaderMap) -> ApiResult<Option<u64>> {
+    let Some(given) = headers.get("last-event-id") else { return Ok(None) };
+    let text = given.to_str().unwrap_or("?").trim();
+    // A client that has received no event may send an empty id.
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| {
+        let message = format!("Last-Event-ID is {text:?}; expected the id of an event of this run, which is a number");
+        Problem::new(Code::RequestInvalid, message)
+    })
+}
 
 /// Encodes the events of a run for a client.
 pub(crate) trait EventEncoder: Send {

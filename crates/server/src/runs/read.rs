@@ -243,6 +243,6 @@ pub(crate) async fn follow_run(
 ) -> ApiResult<Response> {
     caller.require_scope(Scope::Read)?;
     let run = find_own_run(&host.app.store, &caller, &id).await?;
-    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
-    Ok(events::stream_run(host, run, last.unwrap_or(from.from), from.deltas))
+    let last = events::read_last_event(&headers)?.unwrap_or(from.from);
+    Ok(events::stream_run(host, run, last, from.deltas))
 }

@@ -67,7 +67,8 @@ pub(crate) struct RunRequest {
 
 /// Starts a run. With `Accept: text/event-stream`, the response streams the run's events.
 #[utoipa::path(post, path = "/api/v1/runs", tag = "runs", operation_id = "start_run", request_body = RunRequest, params(WaitQuery,
-    ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run")),
+    ("Idempotency-Key" = Option<String>, Header, description = "Requests with the same key and body start a single run"),
+    ("Last-Event-ID" = Option<u64>, Header, description = "For a stream that is repeated with its Idempotency-Key: number of the last event that the client has")),
     security(("key" = ["run"])),
     responses((status = 200, description = "The run has ended", content((RunSchema = "application/json"), (String = "text/event-stream"))),
         (status = 202, description = "The run is still running or waiting", body = RunSchema),

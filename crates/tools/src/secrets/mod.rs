@@ -102,16 +102,13 @@ pub enum SecretError {
         /// The user.
         user: String,
     },
-    /// Webhooks of a user may not be signed with it.
-    #[error(
-        "webhooks of the user {user} may not use the secret {name}; the operator can set `webhooks = true` in \
-         [secrets.{name}] and add the user to its `users`"
-    )]
+    /// Webhooks may not be signed with it, or not those of a user.
+    #[error("{}", describe_webhook_refusal(name, user.as_deref()))]
     NotForWebhooks {
         /// Its name.
         name: String,
-        /// The user.
-        user: String,
+        /// The user; `None` for the operator's own webhooks.
+        user: Option<String>,
     },
     /// It is bound to other workflows.
     #[error(
@@ -139,6 +136,17 @@ impl SecretError {
             | SecretError::NotForWebhooks { .. }
             | SecretError::OtherWorkflow { .. } => Code::SecretDenied,
         }
+    }
+}
+
+/// Why webhooks may not be signed with a secret. The operator's own need no user.
+fn describe_webhook_refusal(name: &str, user: Option<&str>) -> String {
+    let set = format!("the operator can set `webhooks = true` in [secrets.{name}]");
+    match user {
+        Some(user) => {
+            format!("webhooks of the user {user} may not use the secret {name}; {set} and add the user to its `users`")
+        }
+        None => format!("webhooks may not use the secret {name}; {set}"),
     }
 }
 

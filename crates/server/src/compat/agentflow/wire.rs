@@ -36,10 +36,7 @@ impl ListQuery {
     /// The user whose entries the list contains; `None` for those of all users. Fails if the caller may not act for the
     /// given user.
     pub(crate) fn select_user(self, caller: &Caller) -> ApiResult<Option<String>> {
-        match self.user_id {
-            Some(named) => caller.resolve_user(Some(named)).map(Some),
-            None => Ok(caller.user.clone()),
-        }
+        caller.select_user(self.user_id)
     }
 }
 

@@ -14,11 +14,12 @@ impl Sqlite {
         let partial = PathBuf::from(partial);
         // A backup may have been interrupted.
         let _ = std::fs::remove_file(&partial);
+        let unwritable = |source| StoreError::Backup(BackupError::Unwritable { file: file.to_owned(), source });
         let copied = private::create_file(&partial)
-            .map_err(|error| BackupError::Unwritable(error).into())
+            .map_err(unwritable)
             // SQLite accepts an empty file, and keeps its mode.
             .and_then(|_| self.copy_to(&partial))
-            .and_then(|()| Ok(std::fs::rename(&partial, file).map_err(BackupError::Unwritable)?));
+            .and_then(|()| std::fs::rename(&partial, file).map_err(unwritable));
         if copied.is_err() {
             let _ = std::fs::remove_file(&partial);
         }

@@ -28,7 +28,7 @@ fn advise_repair(error: &rusqlite::Error) -> (DatabaseFailure, &'static str) {
         }
         Some(ErrorCode::DiskFull) => (DatabaseFailure::Full, FREE_SPACE),
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            (DatabaseFailure::ReadOnly, "check the permissions of the data folder, or choose another")
+            (DatabaseFailure::ReadOnly, "check the permissions of the data folder")
         }
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             (DatabaseFailure::Corrupt, "restore a backup, or move the file away and start afresh")
