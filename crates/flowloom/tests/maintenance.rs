@@ -246,7 +246,7 @@ fn the_runs_of_another_project_are_not_pruned() {
     let enter_project = |name: &str| {
         place.write("flowloom.toml", &format!("project = \"{name}\"\ndefault_model = \"scripted:echo\"\n"));
     };
-    for project in ["b", "a"] {
+    for project in ["", "b", "a"] {
         enter_project(project);
         let ran = place.run(&["run", "hello", "-i", "input=x"]);
         assert_eq!(exit_code(&ran), 0, "{}", stderr_text(&ran));
@@ -254,7 +254,9 @@ fn the_runs_of_another_project_are_not_pruned() {
     let pruned = place.run(&["prune", "--older", "0s"]);
     let printed = String::from_utf8_lossy(&pruned.stdout).into_owned();
     assert_eq!(printed.lines().last(), Some("1 runs deleted"), "{}", stderr_text(&pruned));
-    enter_project("b");
-    let shown = place.run(&["show", "last"]);
-    assert_eq!(exit_code(&shown), 0, "{}", stderr_text(&shown));
+    for project in ["b", ""] {
+        enter_project(project);
+        let shown = place.run(&["show", "last"]);
+        assert_eq!(exit_code(&shown), 0, "{project:?}: {}", stderr_text(&shown));
+    }
 }

@@ -14,6 +14,7 @@ use flowloom_core::code::Code;
 use flowloom_core::event::Event;
 use flowloom_runtime::SubscribeHandle;
 use flowloom_runtime::journal::Journal;
+use flowloom_runtime::metrics::{ProcessEvent, read_figures};
 use flowloom_store::{Database, Durability, Store, StoreSettings};
 
 use support::{TestDatabase, append_records, created_event, finished_event, new_record, run_id};
@@ -347,6 +348,18 @@ async fn a_start_waits_for_a_server_that_hangs_once_it_was_sent() {
     });
     created.expect("stored when the server continues");
     assert_eq!(place.open().read(run_id(1), 0).await.expect("readable").len(), 1);
+}
+
+/// Long before the connection is given up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hanging_server_is_counted_when_the_first_caller_gives_up() {
+    let Some(place) = TestDatabase::on_postgres() else { return };
+    let (middle, store) = open_through_proxy(&place);
+    store.check_writable().await.expect("stored");
+    middle.loses.store(HOLD_COMMIT, Ordering::Release);
+    store.check_writable().await.expect_err("no answer");
+    assert_eq!(read_figures().count_of(ProcessEvent::DatabaseOutage), 1);
+    middle.loses.store(DROP_NOTHING, Ordering::Release);
 }
 
 /// A table that another client has locked.

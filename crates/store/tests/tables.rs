@@ -10,7 +10,7 @@ use flowloom_core::status::Status;
 use flowloom_runtime::journal::Journal;
 use flowloom_store::{
     Actor, BlockQuery, ChangeResult, DefinitionChange, DefinitionKey, DefinitionKind, MAX_LISTED_INPUTS_BYTES,
-    NewDefinition, NewNotification, Origin, PruneFilter, SHARED_USER, ScheduleKey, ScheduleRow, Store,
+    NewDefinition, NewNotification, Origin, PersonalWrites, PruneFilter, SHARED_USER, ScheduleKey, ScheduleRow, Store,
 };
 
 use support::{TestDatabase, append_records, created_event, finished_event, new_record, run_id};
@@ -27,6 +27,7 @@ on_both!(
     a_page_of_schedules_has_no_large_inputs,
     a_schedule_is_passed_over_and_paused,
     old_runs_are_taken_away_with_what_only_they_had,
+    two_processes_do_not_exceed_the_limit_of_a_memory,
     a_child_run_is_deleted_with_its_parent,
 );
 
@@ -43,6 +44,21 @@ fn put_change(key: DefinitionKey, content: &str, uses: &[(DefinitionKind, &str)]
         origin: Origin::Api,
         uses,
     })
+}
+
+async fn two_processes_do_not_exceed_the_limit_of_a_memory(place: &TestDatabase) {
+    let stores = [place.open(), place.open()];
+    let write = |number: usize| {
+        let written = MemoryWrite { key: format!("key {number}"), value: Some("x".repeat(30).as_str().into()) };
+        let written =
+            PersonalWrites { user: "ann".into(), is_profile: false, writes: vec![written], limit_bytes: Some(100) };
+        let store = stores[number % 2].clone();
+        async move { store.write_memory_as(written, &Actor::command_line(), 1).await.map_err(|error| error.code()) }
+    };
+    let written = futures_util::future::join_all((0..12).map(write)).await;
+    let refused = written.iter().filter(|written| **written == Err(Code::MemoryFull)).count();
+    assert_eq!((refused, written.iter().filter(|written| written.is_ok()).count()), (10, 2), "{written:?}");
+    assert_eq!(stores[0].read_memories("ann").await.expect("readable").len(), 2);
 }
 
 async fn projects_have_definitions_and_schedules_of_their_own(place: &TestDatabase) {
@@ -363,7 +379,8 @@ async fn what_is_due_is_claimed_once(place: &TestDatabase) {
     let pending = due_schedules(&other, 21);
     other.settle_claim(&pending[0], Some("no model".into())).await.expect("settled");
     let settled = store.list_schedules(Some("ann")).expect("readable");
-    assert_eq!((&settled[0].last_run, settled[0].last_error.as_deref()), (&None, Some("no model")));
+    let ScheduleRow { last_run, last_error, skipped, .. } = &settled[0];
+    assert_eq!((last_run, last_error.as_deref(), *skipped), (&None, Some("no model"), 1));
 
     store
         .change_definitions(vec![put_change(workflow_key("w"), "{}", &[])], &Actor::command_line(), 1)
