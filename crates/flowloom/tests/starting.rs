@@ -122,7 +122,7 @@ fn a_new_project_declares_what_its_definition_needs() {
 #[test]
 fn a_new_project_may_reach_what_its_definition_names() {
     let place = Workspace::new(
-        "[egress]\nallow = [\"127.0.0.1:8791\", \"other.example\"]\n[models.alias]\nfast = \"scripted:echo\"\n",
+        "[egress]\nallow = [\"127.0.0.1:8791\", \"other.example:80\"]\n[models.alias]\nfast = \"scripted:echo\"\n",
     );
     let call = json!({"type": "apiCall", "config": {"url": "http://127.0.0.1:8791/x", "method": "GET", "responseVariable": "x"}});
     let ask =

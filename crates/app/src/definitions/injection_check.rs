@@ -56,9 +56,12 @@ impl InjectionCheck<'_> {
         let Some(origin) = self.find_untrusted_text(plan) else { return Vec::new() };
         let tools = collect_tools(plan);
         let changing = tools.iter().filter(|found| self.changes_something(found.tool));
+        let model_steps = list_model_steps(plan);
         let mut places = BTreeMap::new();
         for found in changing {
-            places.entry(tool_name(found.tool)).or_insert(found.step);
+            let name = tool_name(found.tool);
+            let step = model_steps.get(&name).copied().unwrap_or(found.step);
+            places.entry(name).or_insert(step);
         }
         places.iter().map(|(name, step)| warn_about(source, name, *step, &origin)).collect()
     }
@@ -186,6 +189,19 @@ fn collect_tools(plan: &Plan) -> Vec<FoundTool<'_>> {
     found
 }
 
+/// The places of the steps whose models may call tools that another step performs: the first for each tool.
+fn list_model_steps(plan: &Plan) -> BTreeMap<String, Span> {
+    let mut places = BTreeMap::new();
+    plan.root.visit(&mut |step| {
+        if let StepKind::Composite(Composite::Turn(turn)) = &step.kind {
+            for tool in &turn.tools {
+                places.entry(tool_name(tool)).or_insert(step.span);
+            }
+        }
+    });
+    places
+}
+
 fn is_read(function: &FunctionSettings) -> bool {
     let method = function.method.as_deref().unwrap_or("POST").to_ascii_uppercase();
     function.url.is_some() && matches!(method.as_str(), "GET" | "HEAD")
@@ -244,6 +260,35 @@ mod tests {
             let warnings = check_tools(&format!("{tools:?}"));
             assert!(warnings.len() == 1 && warnings[0].contains(changing), "{tools:?}: {warnings:?}");
         }
+    }
+
+    #[test]
+    fn the_warning_points_to_the_node_of_the_agent() {
+        let config = Config::load(Overrides::default()).expect("the defaults");
+        let graph = r#"{"id": "g", "name": "g", "entrypointNodeId": "a", "nodes": [
+            {"id": "a", "workflowId": "g", "nodeType": "AGENT", "nodeName": "First", "agentId": "first"},
+            {"id": "b", "workflowId": "g", "nodeType": "AGENT", "nodeName": "Second", "agentId": "second"},
+            {"id": "t", "workflowId": "g", "nodeType": "TOOL_EXECUTOR", "nodeName": "tools", "agentId": null}],
+            "edges": [
+            {"id": "1", "workflowId": "g", "sourceNodeId": "a", "targetNodeId": "b", "conditionType": "ALWAYS"},
+            {"id": "2", "workflowId": "g", "sourceNodeId": "b", "targetNodeId": "t", "conditionType": "ALWAYS"},
+            {"id": "3", "workflowId": "g", "sourceNodeId": "t", "targetNodeId": "b", "conditionType": "ALWAYS"}]}"#;
+        let tool = r#"[{"toolId": "order", "type": "function", "function": {"name": "order", "description": "d",
+            "parameters": {"type": "object"}}, "internalApiPath": "/order"}]"#;
+        let files = [
+            ("g.json", graph.to_owned()),
+            ("agents/first/jsonSchema.json", r#"{"agentId": "first", "tools": []}"#.to_owned()),
+            ("agents/first/systemPrompt.md", "Be kind.".to_owned()),
+            ("agents/second/jsonSchema.json", format!("{{\"agentId\": \"second\", \"tools\": {tool}}}")),
+            ("agents/second/systemPrompt.md", "Be kind.".to_owned()),
+        ];
+        let files = files.map(|(name, text)| (name.to_owned(), text.into_bytes())).into();
+        let mut source = Loader::new(&config).compile_files("g.json", files);
+        source.add_injection_warnings(&config);
+        let found = source.compiled.diagnostics.iter().find(|found| found.code == Code::UntrustedTool);
+        let found = found.unwrap_or_else(|| panic!("a warning: {:?}", source.compiled.diagnostics));
+        let marked = &graph[found.span.start..found.span.start + found.span.length];
+        assert_eq!(marked, "\"b\"", "the id of the node");
     }
 
     #[test]
