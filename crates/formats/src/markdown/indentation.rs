@@ -19,12 +19,17 @@ impl MarkdownCompiler<'_> {
         if self.fragments > 0 || !text.text.contains('\n') {
             return;
         }
+        let lines = find_text_lines(text.text);
+        let mut line_counts: HashMap<usize, usize> = HashMap::new();
+        lines.iter().for_each(|line| *line_counts.entry(line.text_start).or_default() += 1);
+        // Texts of one line lose nothing. There may be many on a long line.
+        let mut several = lines.into_iter().filter(|line| line_counts[&line.text_start] > 1);
         let mut lost_by_text = HashMap::new();
         let differs = |line: &TextLine| {
             let lost = count_lost_blanks(text, line);
             *lost_by_text.entry(line.text_start).or_insert(lost) != lost
         };
-        let Some(line) = find_text_lines(text.text).into_iter().find(differs) else { return };
+        let Some(line) = several.find(differs) else { return };
         let rest = &text.text[line.start..];
         let end = line.start + rest.find(['\r', '\n']).unwrap_or(rest.len());
         let message =
