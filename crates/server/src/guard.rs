@@ -191,7 +191,7 @@ async fn authenticate(server: &Server, request: &mut Parts) -> Result<(), Proble
     if scopes.is_none() && path.as_str() != MCP_PATH {
         return Ok(());
     }
-    let has_parameters = server.bare_methods.get(path.as_str()).is_none_or(|methods| !methods.contains(method));
+    let takes_parameters = server.bare_methods.get(path.as_str()).is_none_or(|methods| !methods.contains(method));
     let caller = Caller::from_request_parts(request, server).await?;
     let scopes = scopes.unwrap_or_default();
     scopes.iter().try_for_each(|scope| caller.require_scope(*scope))?;
@@ -200,7 +200,7 @@ async fn authenticate(server: &Server, request: &mut Parts) -> Result<(), Proble
         return Err(Problem::new(Code::RequestInvalid, message).with_status(StatusCode::METHOD_NOT_ALLOWED));
     }
     request.extensions.insert(caller);
-    if has_parameters { Ok(()) } else { reject_parameters(&request.uri) }
+    if takes_parameters { Ok(()) } else { reject_parameters(&request.uri) }
 }
 
 /// Rejects the query parameters of a route that has none.

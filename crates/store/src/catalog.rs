@@ -136,14 +136,14 @@ impl Store {
         }
     }
 
-    /// The `limit` newest runs of this project, newest first. Fails if the database cannot be read, or if the row of one of them is
-    /// damaged.
+    /// The `limit` newest runs of this project, newest first. Fails if the database cannot be read, or if the row of one of
+    /// them is damaged.
     pub fn list_runs(&self, limit: u32) -> Result<Vec<RunRow>, StoreError> {
         self.list_runs_matching(&RunFilter { limit, ..RunFilter::default() })
     }
 
-    /// The runs of this project that match a filter, newest first, without those that are damaged, and the damage to the list of runs.
-    /// Fails if the database cannot be read.
+    /// The runs of this project that match a filter, newest first, without those that are damaged, and the damage to the list
+    /// of runs. Fails if the database cannot be read.
     pub fn list_intact_runs(&self, filter: &RunFilter) -> Result<(Vec<RunRow>, Vec<Damage>), StoreError> {
         if self.runs.is_some() {
             return Ok((self.list_runs_matching(filter)?, Vec::new()));
@@ -152,7 +152,7 @@ impl Store {
         let condition = self.build_condition(filter)?;
         let sql =
             format!("select {RUN_COLUMNS} from run where {condition} order by id || '' desc limit $13 offset $14");
-        let params = FilterParams::new(filter, self.project());
+        let params = FilterParams::new(filter, self.project_name());
         let rows = self.read_with(|db| {
             let living = self.worker.living_workers(db)?;
             db.query_rows(&sql, &params.list_all(), |row| Ok(self.parse_run_row(row, &living).ok()))
@@ -167,17 +167,18 @@ impl Store {
         }
         let condition = self.build_condition(filter)?;
         let sql = format!("select {RUN_COLUMNS} from run where {condition} order by id desc limit $13 offset $14");
-        self.select_runs(&sql, &FilterParams::new(filter, self.project()).list_all())
+        self.select_runs(&sql, &FilterParams::new(filter, self.project_name()).list_all())
     }
 
-    /// Number of runs of this project that match a filter, ignoring its `limit` and `offset`. Fails if the database cannot be read.
+    /// Number of runs of this project that match a filter, ignoring its `limit` and `offset`. Fails if the database cannot be
+    /// read.
     pub fn count_runs(&self, filter: &RunFilter) -> Result<u64, StoreError> {
         if let Some(runs) = &self.runs {
             let all = RunFilter { limit: u32::MAX, offset: 0, ..filter.clone() };
             return Ok(self.list_memory_runs(runs, &all)?.len() as u64);
         }
         let sql = format!("select count(*) from run where {}", self.build_condition(filter)?);
-        let params = FilterParams::new(filter, self.project());
+        let params = FilterParams::new(filter, self.project_name());
         let count = self.read_with(|db| db.query_first(&sql, &params.list_conditions(), |row| row.get_count(0)))?;
         Ok(count.unwrap_or_default())
     }

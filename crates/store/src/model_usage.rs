@@ -36,7 +36,7 @@ impl Store {
     /// counted; calls whose answers were refused are. Empty if the store keeps runs in memory only.
     pub fn summarize_model_usage(&self, filter: &RunFilter, interval_ms: u64) -> Result<Vec<ModelUsage>, StoreError> {
         let condition = self.build_condition(filter)?;
-        let params = FilterParams::new(filter, self.project());
+        let params = FilterParams::new(filter, self.project_name());
         let all = [params.list_conditions(), params![interval_ms, MAX_ROWS].to_vec()].concat();
         self.read_long_with(|db| db.query_rows(&usage_sql(db, &condition), &all, read_usage))
     }

@@ -8,7 +8,7 @@ use crate::store::Store;
 
 impl Store {
     /// The name of the project of this process; empty if it has none.
-    pub(crate) fn project(&self) -> &str {
+    pub(crate) fn project_name(&self) -> &str {
         &self.recovery.project
     }
 

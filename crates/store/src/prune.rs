@@ -67,7 +67,7 @@ impl Store {
     /// Number of matching runs of this project, without their child runs. Fails if the database cannot be read.
     pub fn count_prunable(&self, old: PruneFilter) -> Result<u64, StoreError> {
         let sql = format!("select count(*) from run where {PRUNABLE_SQL} and {OF_PROJECT_SQL}");
-        let params = params![old.status.name(), old.before, self.project()];
+        let params = params![old.status.name(), old.before, self.project_name()];
         let found = self.read_long_with(|db| db.query_first(&sql, params, |row| row.get_count(0)));
         Ok(found?.unwrap_or_default())
     }
@@ -132,7 +132,7 @@ impl Store {
         );
         let EndPlace { finished_at, number } = after;
         let params =
-            params![old.status.name(), old.before, self.project(), finished_at, number, PRUNE_BATCH_RUNS as u64];
+            params![old.status.name(), old.before, self.project_name(), finished_at, number, PRUNE_BATCH_RUNS as u64];
         self.read_long_with(|db| {
             db.query_rows(&sql, params, |row| {
                 let place = EndPlace { number: row.get(0)?, finished_at: row.get_count(2)? };

@@ -90,7 +90,7 @@ impl Store {
     /// memory only. Fails if the database cannot be read.
     pub fn summarize_runs(&self, filter: &RunFilter, interval_ms: u64) -> Result<RunStatistics, StoreError> {
         let condition = self.build_condition(filter)?;
-        let params = FilterParams::new(filter, self.project());
+        let params = FilterParams::new(filter, self.project_name());
         let bind = |last: i64| [params.list_conditions(), params![last].to_vec()].concat();
         let counts = self.read_long_with(|db| {
             let status = self.build_status_expression(db)?;

@@ -26,14 +26,13 @@ pub struct SyncItem {
 }
 
 /// The workflows of a folder.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Serialize)]
 pub struct SyncFolder {
     /// The workflows.
     pub items: Vec<SyncItem>,
     /// Paths of the other files that may have been workflows, relative to the folder. What was stored from one of them is not
     /// deleted.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<String>,
 }
 

@@ -21,8 +21,8 @@ pub fn list_read_names(step: &Step) -> Vec<Arc<str>> {
 }
 
 impl Plan {
-    /// Whether the plan has one input without parts, and a step reads it. A run without it starts, but shows models the
-    /// placeholder.
+    /// Whether the workflow takes one value without a name as its input, and a step reads it. A run without it starts, but
+    /// models see the placeholder.
     pub fn reads_whole_input(&self) -> bool {
         matches!(&self.inputs, Inputs::Whole(name) if list_read_names(&self.root).contains(name))
     }

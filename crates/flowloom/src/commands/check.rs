@@ -71,7 +71,7 @@ impl Checker<'_> {
         let config = self.configs.load_around(path)?;
         let path = find_named(&config, path)?;
         let mut unusable = Vec::new();
-        for source in load_definitions(&path, &self.loader(&config))?.definitions {
+        for source in load_definitions(&path, &self.build_loader(&config))?.definitions {
             match self.check_source(source, &config).await {
                 Ok(source) => self.checked.push(source),
                 Err(error) => unusable.push(error),
@@ -88,7 +88,7 @@ impl Checker<'_> {
     ) -> Result<LoadedDefinition, CommandError> {
         let path = PathBuf::from(source.name());
         let config = self.configs.load_around(&path)?;
-        let loader = self.loader(&config);
+        let loader = self.build_loader(&config);
         let is_own = config.project == compiled_with.project;
         let mut source = if is_own { source } else { loader.compile(&path) };
         if self.arguments.fix {
@@ -99,7 +99,7 @@ impl Checker<'_> {
         Ok(source)
     }
 
-    fn loader<'c>(&self, config: &'c Config) -> Loader<'c> {
+    fn build_loader<'c>(&self, config: &'c Config) -> Loader<'c> {
         Loader { format: self.format, lenient: self.arguments.lenient, ..Loader::new(config) }
     }
 }

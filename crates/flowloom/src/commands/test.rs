@@ -34,7 +34,7 @@ pub(crate) async fn test_workflows(global: &Global, arguments: TestArgs) -> Comm
         return Err(CommandError::usage("--json and --report cannot be used together; remove one of them"));
     }
     let mut configs = ProjectConfigs::new(global);
-    let FoundTests { tests, others } = list_files(&*configs.load_around(Path::new(""))?, &arguments.paths)?;
+    let FoundTests { tests, others } = list_files(&*configs.load_around(Path::new("."))?, &arguments.paths)?;
     let mut outcomes = Vec::with_capacity(tests.len());
     let mut budget = LiveBudget::new(&arguments)?;
     let prints_text = arguments.report == TestReport::Text && !global.json;

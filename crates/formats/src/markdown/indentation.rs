@@ -33,7 +33,7 @@ impl MarkdownCompiler<'_> {
         let rest = &text.text[line.start..];
         let end = line.start + rest.find(['\r', '\n']).unwrap_or(rest.len());
         let message =
-            "of each further line of an expression, up to two blanks are left out, so this text loses indentation";
+            "this text loses indentation: up to two blanks at the start of each further line in braces are left out";
         let span = text.file_span(line.start, end);
         let diagnostic = self.problems.add_warning(Code::LostIndentation, span, message);
         diagnostic.file = text.file.to_owned();

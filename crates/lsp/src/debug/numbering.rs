@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What an editor's numbers lack to those of the session.
+/// What is added to the line and column numbers of an editor to get those of the session: 0 or 1.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Numbering {
     line_offset: u64,

@@ -1,4 +1,4 @@
-//! A journal in memory that has a fault of another one.
+//! A journal in memory with a fault that the journal of a database can have.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;

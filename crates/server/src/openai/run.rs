@@ -1,5 +1,6 @@
 //! Starts a run for a client's messages, or resumes the run that waits for them.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
@@ -305,8 +306,8 @@ fn count_given_answers(state: &RunState) -> usize {
 /// child run has received is not known.
 pub(crate) fn can_have_answers(opened: &LoadedRun, number: usize) -> bool {
     let state = opened.state();
-    let is_open = |step: &StepState| state.open_steps().any(|open| open.path == step.path);
-    let is_answered = |step: &&StepState| step.kind.as_deref() == Some("ask") && !is_open(step);
+    let open: HashSet<StepPath> = state.open_steps().map(|step| step.path.clone()).collect();
+    let is_answered = |step: &&StepState| step.kind.as_deref() == Some("ask") && !open.contains(&step.path);
     let answered = state.steps().iter().filter(is_answered).count();
     let has_asking_child = opened.records.iter().any(|record| matches!(record.event, Event::ChildSuspended(_)));
     has_asking_child || number <= answered
