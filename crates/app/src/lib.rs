@@ -26,7 +26,7 @@ pub mod model_choice;
 pub mod models;
 pub mod project_files;
 pub mod quotas;
-mod redaction;
+pub mod redaction;
 pub mod restate;
 mod run_models;
 pub mod runs;

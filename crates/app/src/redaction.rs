@@ -15,6 +15,12 @@ use crate::config::{Config, SecretSettings};
 use crate::secrets::{list_secret_names, read_secret};
 use crate::wiring::build_default_models;
 
+/// The redactor for the log, which names the secrets for the operator; `None` if there is nothing to redact.
+pub fn build_log_redactor(config: &Config) -> Option<Arc<dyn Redactor>> {
+    let redactors = UserRedactors::new(config);
+    (!redactors.is_empty()).then(|| redactors.redactor_for(SHARED_USER))
+}
+
 /// The redactors of this process.
 pub(crate) struct UserRedactors {
     /// Secrets by name.
@@ -42,6 +48,13 @@ impl UserRedactors {
     /// Whether there is nothing to redact.
     pub(crate) fn is_empty(&self) -> bool {
         self.values.is_empty()
+    }
+
+    /// The redactor for what all users may read, which names no secret; `None` if there is nothing to redact.
+    pub(crate) fn nameless_redactor(&self) -> Option<Arc<dyn Redactor>> {
+        let hidden = |(_, value): &(String, String)| HiddenSecret { name: None, value: value.clone() };
+        let build = || Arc::new(SecretRedactor::new(self.values.iter().map(hidden))) as Arc<dyn Redactor>;
+        (!self.is_empty()).then(build)
     }
 
     /// The secrets that are hidden from the texts of a user.

@@ -20,11 +20,12 @@ use flowloom_runtime::effects::{BoxFuture, Clock as _};
 use flowloom_runtime::journal::{Journal, Lease};
 use flowloom_runtime::outage_log::OutageLog;
 use flowloom_runtime::remote::{ClaimedSession, DriveRequest, DriveState, LifeStart, RunDriver};
-use flowloom_runtime::{JournalError, RunError, engine_semantics};
+use flowloom_runtime::{JournalError, RunError, RunOutcome, engine_semantics};
 use flowloom_store::Store;
 use tokio::net::TcpListener;
 use url::Url;
 
+use crate::config::Config;
 use crate::config::error::{ConfigError, TableProblem};
 use crate::error::AppError;
 use crate::runs::stored::StoredRuns;
@@ -53,6 +54,24 @@ pub fn admin_address(ingress: &str) -> Result<String, ConfigError> {
 /// Fails if the Restate server whose ingress has this address does not answer.
 pub async fn check_server(ingress: &str) -> Result<(), RestateError> {
     RestateClient::new(ingress).check_health().await
+}
+
+/// The address at which a worker answers that may drive runs which start under a configuration; `None` if no worker does. Fails
+/// if the admin API of the server at `ingress` has another port than by default, or does not answer.
+pub async fn find_worker(config: &Config, store: &Store, ingress: &str) -> Result<Option<String>, AppError> {
+    let services = RunServices::new(engine_semantics(), &store.identity()?, &config.project_name, &config.fingerprint);
+    let admin = RestateAdmin::new(&admin_address(ingress)?);
+    let as_outage = |error| AppError::from(RunError::from(to_outage(error)));
+    for deployment in admin.list_deployments().await.map_err(as_outage)? {
+        let address = deployment.address();
+        if deployment.has_services(&services)
+            && admin.look_up_address(address, &services).await.map_err(as_outage)? == Discovery::Services
+        {
+            // The rest of the address is the name of the service.
+            return Ok(Some(address.rsplit_once('/').map_or(address, |(worker, _)| worker).to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// Starts and wakes runs on a Restate server.
@@ -221,7 +240,8 @@ impl RestateWorker {
     /// Whether workers that drive other runs have the address at which Restate reaches this one. If Restate cannot be asked,
     /// they may.
     pub async fn finds_strangers(&self, admin: &RestateAdmin, url: &str) -> bool {
-        let found = admin.look_up_address(&self.service_address(url), &self.services).await;
+        // Without the name of the service, workers of any services answer.
+        let found = admin.look_up_address(url.trim_end_matches('/'), &self.services).await;
         matches!(found, Ok(Discovery::OtherServices))
     }
 
@@ -233,14 +253,15 @@ impl RestateWorker {
     }
 
     /// Registers this worker at an address with the admin API at `admin`. A server that cannot be reached, or whose ingress
-    /// cannot, may be about to start, and is tried again. Fails if it refuses.
+    /// cannot, may be about to start, and is tried again. So is one that cannot reach this worker: a load balancer may wait
+    /// until the worker is ready. Fails if the server refuses.
     pub async fn register(&self, admin: &RestateAdmin, address: &str) -> Result<(), AppError> {
         let mut is_reported = false;
         loop {
             match self.try_register(admin, address).await {
-                Err(error @ RestateError::Unreachable { .. }) => {
+                Err(error @ (RestateError::Unreachable { .. } | RestateError::WorkerUnreachable { .. })) => {
                     if !std::mem::replace(&mut is_reported, true) {
-                        tracing::warn!("{error}; this worker registers when it answers");
+                        tracing::warn!("{error}; this worker registers as soon as it can");
                     }
                     tokio::time::sleep(REGISTER_PAUSE).await;
                 }
@@ -270,6 +291,9 @@ impl RestateWorker {
                     self.driver.outages.note_failure(Code::RestateUnreachable, &error);
                 }
             }
+            let store = self.runs.store.clone();
+            let read = tokio::task::spawn_blocking(move || store.describe_database()).await;
+            self.runs.store.watch_for_outage(matches!(read, Ok(Ok(_)))).await;
             let pause = if suspects.silent.is_empty() { LOOK_INTERVAL } else { SECOND_LOOK_PAUSE };
             tokio::time::sleep(pause).await;
         }
@@ -363,5 +387,9 @@ impl WorkerHost for RestateWorker {
 
     fn delete_text(&self, hash: Hash) -> BoxFuture<'_, Result<(), JournalError>> {
         Box::pin(async move { Ok(self.runs.store.delete_text(hash).await?) })
+    }
+
+    fn report_outcome(&self, outcome: &RunOutcome) {
+        self.runs.report_driven(outcome);
     }
 }

@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use flowloom_core::rich::RichPiece;
 use flowloom_runtime::effects::DefinitionIdentity;
 use flowloom_store::SHARED_USER;
-use flowloom_tools::egress::HostPort;
-use flowloom_tools::secrets::{Destination, Requester, SecretPurpose, parse_secret_text};
+use flowloom_tools::secrets::{Destination, Requester, SecretPurpose};
 use flowloom_tools::{SecretError, Secrets};
 
 use crate::config::{Config, SecretSettings};
-use crate::wiring::parse_host_and_port;
 
 /// The prefix of the environment variables that hold secrets.
 const VARIABLE_PREFIX: &str = "FLOWLOOM_SECRET_";
@@ -49,21 +46,11 @@ pub fn list_secret_names() -> Vec<String> {
 /// Secrets from the environment, used as `[secrets.NAME]` permits.
 pub(crate) struct EnvironmentSecrets {
     settings: BTreeMap<String, SecretSettings>,
-    tool_host: Option<ToolHostSecrets>,
-}
-
-/// The secrets that `[tools]` names. Definitions send them, but only to the host of `[tools]`.
-struct ToolHostSecrets {
-    place: HostPort,
-    names: Vec<String>,
 }
 
 impl EnvironmentSecrets {
     pub(crate) fn new(config: &Config) -> EnvironmentSecrets {
-        let place = config.tools.base_url.as_deref().and_then(parse_host_and_port);
-        let place = place.and_then(|place| HostPort::parse(&place).ok());
-        let tool_host = place.map(|place| ToolHostSecrets { place, names: config.tools.secret_names() });
-        EnvironmentSecrets { settings: config.secrets.clone(), tool_host }
+        EnvironmentSecrets { settings: config.secrets.clone() }
     }
 
     /// Fails unless the settings of the secret permit the purpose.
@@ -72,16 +59,9 @@ impl EnvironmentSecrets {
         let settings = self.settings.get(name).unwrap_or(&unrestricted);
         check_destination(name, settings, purpose)?;
         match purpose.requester {
-            Requester::Definition(definition) if !self.is_for_tool_host(name, purpose.destination) => {
-                check_definition(name, settings, definition)
-            }
-            Requester::Definition(_) | Requester::Configuration => Ok(()),
+            Requester::Definition(definition) => check_definition(name, settings, definition),
+            Requester::Configuration => Ok(()),
         }
-    }
-
-    fn is_for_tool_host(&self, name: &str, destination: Destination<'_>) -> bool {
-        let Destination::Host(place) = destination else { return false };
-        self.tool_host.as_ref().is_some_and(|tools| tools.place == *place && tools.names.iter().any(|own| own == name))
     }
 }
 
@@ -118,15 +98,6 @@ fn check_definition(name: &str, settings: &SecretSettings, definition: &Definiti
         return Err(SecretError::OtherWorkflow { name, workflow, workflows: settings.workflows.clone() });
     }
     Ok(())
-}
-
-/// The names of the secrets in a configured text.
-pub(crate) fn names_in_text(text: &str) -> Vec<String> {
-    let name = |piece: &RichPiece| match piece {
-        RichPiece::Secret(name) => Some(name.to_string()),
-        RichPiece::Text(_) => None,
-    };
-    parse_secret_text(text).pieces().iter().filter_map(name).collect()
 }
 
 #[cfg(test)]

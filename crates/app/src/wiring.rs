@@ -37,11 +37,11 @@ pub async fn download_file(config: &Config, url: &str) -> Result<Download, AppEr
 
 /// Builds the egress policy: which hosts and ports may be reached. Fails if an allowed host is invalid.
 pub(crate) fn build_egress_policy(config: &Config) -> Result<EgressPolicy, AppError> {
-    let mut allowed = config.egress.allow.clone();
-    // Hosts named in [tools] and [search] are allowed implicitly.
+    let mut policy = EgressPolicy::with_allow_list(&config.egress.allow).map_err(ToolError::from)?;
+    // The hosts of [tools] and [search], for the calls that these tables describe.
     let named = config.tools.base_url.as_deref().into_iter().chain(config.search.as_ref().map(|it| it.url.as_str()));
-    allowed.extend(named.filter_map(parse_host_and_port));
-    let mut policy = EgressPolicy::with_allow_list(&allowed).map_err(ToolError::from)?;
+    let named: Vec<String> = named.filter_map(parse_host_and_port).collect();
+    policy.configured = EgressPolicy::with_allow_list(&named).map_err(ToolError::from)?.allow;
     if let Some(ports) = &config.egress.ports {
         policy.ports.clone_from(ports);
     }

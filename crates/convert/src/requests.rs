@@ -163,6 +163,7 @@ fn send_constant(body: &BodySpec) -> Result<Option<String>, ()> {
         url: Template::from_literal("http://localhost/"),
         headers: Vec::new(),
         body: body.clone(),
+        uses_tool_host: false,
     };
     let sent = HttpRequest::resolve(&request, &Map::new(), flow::TEXT_RULES).map_err(|_| ())?;
     Ok(sent.body.map(|body| body.to_redacted_text()))
@@ -237,7 +238,7 @@ mod tests {
 
     fn make_request(method: Template, headers: &[(&str, &str)], body: BodySpec) -> HttpSpec {
         let headers = headers.iter().map(|(name, value)| (to_template(name), to_template(value))).collect();
-        HttpSpec { method, url: to_template("http://a/"), headers, body }
+        HttpSpec { method, url: to_template("http://a/"), headers, body, uses_tool_host: false }
     }
 
     /// The arguments besides the address as text, and the differences.

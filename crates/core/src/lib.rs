@@ -21,11 +21,12 @@ pub mod rich;
 pub mod schema_work;
 pub mod value;
 
-// Names and limits of runs and steps.
+// Names and limits of runs, steps and texts.
 pub mod id;
 
 pub mod path;
 pub mod status;
+pub mod text_size;
 pub mod trace;
 pub mod trigger;
 

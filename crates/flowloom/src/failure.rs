@@ -109,8 +109,9 @@ impl CommandError {
     pub(crate) fn of_detachment(run: RunId) -> CommandError {
         let (show, cancel) =
             (hint::command_line(&format!("show {run} --follow")), hint::command_line(&format!("cancel {run}")));
-        let message =
-            format!("stopped following; a worker continues the run; follow it with {show}, or cancel with {cancel}");
+        let message = format!(
+            "stopped following; the run stays with Restate and its workers; follow it with {show}, or cancel with {cancel}"
+        );
         CommandError {
             left: Some(LeftRun { run, status: Status::Running }),
             ..CommandError::new(Code::Interrupted, message)

@@ -76,9 +76,16 @@ impl RestateAdmin {
     }
 
     /// Registers the services of the workers at an address, in place of those that were registered there. Fails if the
-    /// server is not reachable, or refuses.
+    /// server is not reachable, cannot reach a worker at the address, or refuses.
     pub async fn register_address(&self, worker: &str) -> Result<(), RestateError> {
-        self.send(Method::POST, "deployments", &json!({"uri": worker, "force": true})).await.map(drop)
+        let registered = self.send(Method::POST, "deployments", &json!({"uri": worker, "force": true})).await;
+        registered.map(drop).map_err(|error| match error {
+            // The request is in order, but nothing that answers it is found.
+            RestateError::Refused { url, status: 500.., message } => {
+                RestateError::WorkerUnreachable { url, worker: worker.to_owned(), message: read_message(&message) }
+            }
+            error => error,
+        })
     }
 
     /// The addresses that are registered. Fails if the server is not reachable or refuses, or if its answer cannot be
@@ -132,6 +139,15 @@ impl RestateAdmin {
     fn unreadable_answer(&self, error: &serde_json::Error) -> RestateError {
         RestateError::Unreachable { url: self.address.clone(), cause: format!("an answer cannot be read: {error}") }
     }
+}
+
+/// The message in the body of an error.
+fn read_message(body: &str) -> String {
+    #[derive(Deserialize)]
+    struct ErrorBody {
+        message: String,
+    }
+    serde_json::from_str(body).map_or_else(|_| body.to_owned(), |body: ErrorBody| body.message)
 }
 
 #[cfg(test)]

@@ -32,6 +32,18 @@ pub enum RestateError {
         /// The address.
         url: String,
     },
+    /// It cannot reach the workers at an address.
+    #[error(
+        "Restate at {url} cannot reach this worker at {worker}: {message}; check that address, and what is between them"
+    )]
+    WorkerUnreachable {
+        /// The address of the server.
+        url: String,
+        /// The address of the workers.
+        worker: String,
+        /// The error message of the server.
+        message: String,
+    },
     /// It answered with an error.
     #[error("Restate at {url} answered {status}: {message}")]
     Refused {

@@ -36,7 +36,8 @@ pub(crate) async fn drain_session(mut live: LiveSession, mut in_flight: InFlight
             batch.records.truncate(count);
             batch.releases_lease = false;
             if let Err(error) = store_events(&live, &live.to_entry(batch)).await {
-                tracing::warn!("cannot store how an effect has ended: {error}");
+                let run = live.run_id();
+                tracing::warn!(%run, code = %error.code(), "cannot store how an effect has ended: {error}");
             }
             return;
         }

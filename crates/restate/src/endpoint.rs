@@ -2,10 +2,14 @@
 //! them.
 
 use std::future::Future;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http2;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use restate_sdk::discovery::ServiceName;
 use restate_sdk::endpoint::{ContextInternal, Endpoint, Error, HandlerOptions, ServiceOptions};
@@ -61,7 +65,7 @@ pub async fn serve_worker(
 ) {
     let draining = TaskTracker::new();
     let endpoint = build_endpoint(host, services, draining.clone());
-    let mut open = serve_endpoint(listener, endpoint, stop).await;
+    let mut open = serve_endpoint(listener, endpoint, services, stop).await;
     let ended = async {
         while open.join_next().await.is_some() {}
         draining.close();
@@ -158,22 +162,35 @@ fn end_call<T: Serialize>(ctx: &ContextInternal, result: Result<T, HandlerError>
 }
 
 /// Serves an endpoint until `stop` completes. Returns the connections that are still open.
-async fn serve_endpoint(listener: TcpListener, endpoint: Endpoint, stop: impl Future<Output = ()>) -> JoinSet<()> {
+async fn serve_endpoint(
+    listener: TcpListener,
+    endpoint: Endpoint,
+    services: &RunServices,
+    stop: impl Future<Output = ()>,
+) -> JoinSet<()> {
     let endpoint = HyperEndpoint::new(endpoint);
+    let services = services.clone();
     let (stopping, stopped) = watch::channel(());
     let mut open = JoinSet::new();
     let mut stop = std::pin::pin!(stop);
     loop {
         tokio::select! {
             Ok((stream, remote)) = listener.accept() => {
-                let (endpoint, mut stopped) = (endpoint.clone(), stopped.clone());
+                let (endpoint, services, mut stopped) = (endpoint.clone(), services.clone(), stopped.clone());
                 open.spawn(async move {
+                    let answer = |request: Request<Incoming>| {
+                        let answered = match services.may_serve_path(request.uri().path()) {
+                            true => Ok(endpoint.call(request)),
+                            false => Err(io::Error::other("this worker has other services")),
+                        };
+                        async { Ok::<_, io::Error>(match answered?.await { Ok(response) => response }) }
+                    };
                     let connection = http2::Builder::new(TokioExecutor::new())
                         .timer(TokioTimer::new())
                         .keep_alive_interval(PING_INTERVAL)
                         .keep_alive_timeout(PING_TIMEOUT)
                         .max_concurrent_streams(MAX_STREAMS)
-                        .serve_connection(TokioIo::new(stream), endpoint);
+                        .serve_connection(TokioIo::new(stream), service_fn(answer));
                     let mut connection = std::pin::pin!(connection);
                     let aged = tokio::time::sleep(CONNECTION_AGE);
                     let ended = tokio::select! {

@@ -6,6 +6,9 @@ use flowloom_core::hash::Hash;
 /// Number of hexadecimal digits of the hash of a configuration.
 const CONFIG_DIGITS: usize = 12;
 
+/// The beginning of the name of a workflow.
+const WORKFLOW_PREFIX: &str = "FlowRun";
+
 /// The services for the runs of one version of the interpreter, one database, one project and one configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunServices {
@@ -31,7 +34,14 @@ impl RunServices {
 
     /// The name of the workflow of a run.
     pub fn workflow_name(&self) -> String {
-        format!("FlowRun{}", self.suffix)
+        format!("{WORKFLOW_PREFIX}{}", self.suffix)
+    }
+
+    /// Whether a call to this path may be meant for these services. The address of workers ends with the name of their
+    /// workflow, and workers of several configurations can be behind one load balancer.
+    pub(crate) fn may_serve_path(&self, path: &str) -> bool {
+        let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
+        !first.starts_with(WORKFLOW_PREFIX) || first == self.workflow_name()
     }
 
     /// The name of the service whose calls are the sessions of runs.
@@ -70,6 +80,15 @@ mod tests {
         let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
         assert_eq!(distinct.len(), names.len(), "{names:?}");
         assert_eq!(name("", "egress=1"), name("", "egress=1"));
+    }
+
+    #[test]
+    fn a_call_for_other_services_is_not_served() {
+        let services = RunServices::new(1, "5ca1ab1e", "", "egress=1");
+        let own = format!("/{}/discover", services.workflow_name());
+        let other = format!("/{}/discover", RunServices::new(1, "5ca1ab1e", "", "egress=2").workflow_name());
+        assert!(services.may_serve_path(&own) && services.may_serve_path("/discover"));
+        assert!(!services.may_serve_path(&other));
     }
 
     #[test]

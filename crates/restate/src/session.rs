@@ -13,9 +13,11 @@ use std::time::Duration;
 use flowloom_core::event::Record;
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
-use flowloom_core::plan::Plan;
+use flowloom_core::plan::{Env, Plan};
+use flowloom_core::state::RunState;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{Batch, Journal, Lease};
+use flowloom_runtime::metrics::{ProcessEvent, count_event};
 use flowloom_runtime::remote::ClaimedSession;
 use flowloom_runtime::{Engine, JournalError, RunError, RunOutcome};
 use restate_sdk::errors::HandlerError;
@@ -68,6 +70,9 @@ pub trait WorkerHost: Send + Sync + 'static {
 
     /// Deletes a text, unless a run uses it. Fails if the journal cannot be written.
     fn delete_text(&self, hash: Hash) -> BoxFuture<'_, Result<(), JournalError>>;
+
+    /// Reports to operators how a session has ended.
+    fn report_outcome(&self, outcome: &RunOutcome);
 }
 
 /// An attempt at a session.
@@ -173,6 +178,7 @@ impl SessionAttempt {
                 let outcome = outcome?;
                 // The end of the session is the last that an attempt hears of.
                 live.projection.progress_handle().wait_stored().await?;
+                self.host.report_outcome(&outcome);
                 match outcome.broken {
                     Some(error) if is_lasting(&error) => self.quarantine_live(&error).await.map(Entry::Over),
                     Some(error) => Err(error.into()),
@@ -230,7 +236,10 @@ impl SessionAttempt {
             return Ok(None);
         }
         match &mut self.live {
-            Some(live) => live.held.give_back(),
+            Some(live) => {
+                live.held.give_back();
+                self.host.report_outcome(&(&mut live.driven).await?);
+            }
             None => self.store_replayed_end().await?,
         }
         Ok(Some(SessionEnd::Finished))
@@ -287,6 +296,10 @@ impl SessionAttempt {
         };
         match resumed.await {
             Ok(run) => {
+                if !self.replayed.is_empty() {
+                    count_event(ProcessEvent::RunReclaimed);
+                    tracing::info!(run = %self.run, "continues a session that another attempt has begun");
+                }
                 let driven = run.spawn();
                 self.live = Some(LiveSession { held, journal, projection, appends, driven, pending: None });
                 Ok(None)
@@ -303,7 +316,8 @@ impl SessionAttempt {
 
     /// Quarantines a run that no worker could drive: another attempt would fail, too.
     async fn quarantine_run(&self, mut held: HeldLease, why: &str) -> Result<SessionEnd, HandlerError> {
-        tracing::warn!("the run {} is quarantined: {why}; to try again: flowloom resume {}", self.run, self.run);
+        let run = self.run;
+        tracing::warn!(%run, "the run {run} is quarantined: {why}; to try again: flowloom resume {run}");
         self.host.quarantine_run(held.lease()).await?;
         held.give_back();
         Ok(SessionEnd::Waiting { epoch: held.lease().epoch, until: None })
@@ -347,6 +361,9 @@ impl SessionAttempt {
         let mut held = self.claim_run().await?;
         self.store_replayed(held.lease()).await?;
         held.give_back();
+        let records = journal.read(self.run, 0).await?;
+        let (state, _) = RunState::up_to_illegal(records.iter().map(|record| &**record));
+        self.host.report_outcome(&RunOutcome { id: self.run, state, records, env: Env::default(), broken: None });
         Ok(())
     }
 }
@@ -388,6 +405,11 @@ impl LiveSession {
             let _ = append.reply.send(stored.clone());
         }
         stored.map(drop)
+    }
+
+    /// The run.
+    pub(crate) fn run_id(&self) -> RunId {
+        self.held.lease().run
     }
 
     /// The entry of a batch of the run.

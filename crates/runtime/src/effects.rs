@@ -99,8 +99,8 @@ pub struct DefinitionIdentity {
     pub file: String,
     /// The id under which it is run, if it has one.
     pub id: Option<String>,
-    /// Whether a caller chose values that the definition computes otherwise: the inputs of a step alone, or variables of
-    /// a fork. Such a run may send what it reads to where the definition never would.
+    /// Whether a caller chose values that the definition computes otherwise: the inputs of a step alone, variables of a fork,
+    /// or the memory and the files that the run reads. Such a run may send what it reads to where the definition never would.
     pub is_steered: bool,
 }
 

@@ -26,6 +26,7 @@ use crate::reopen::{decide_retries, records_since_reopened};
 use crate::requests::{CollectedRequests, OpenScope, ScopeKind, SentRequest};
 use crate::run::{LocalRun, Run, stop_driving};
 use crate::start_options::StartOptions;
+use crate::steering::is_steered_by_user;
 
 /// Runs plans with one set of effects and one journal.
 ///
@@ -373,7 +374,7 @@ impl Engine {
         let log = self.open_log(Lease { run, epoch: 0 }, Mode::Replay, records.clone());
         let left = FinalEnv::default();
         let keeping = ThreadStorage::new(&created, &plan, &left);
-        let mut interpreter = self.build_interpreter(&log, &created);
+        let mut interpreter = self.build_interpreter(&log, &plan, &created);
         if requests.is_some() {
             interpreter.requests = requests;
         }
@@ -400,8 +401,9 @@ impl Engine {
         Arc::new(RunLog::new(lease, mode, self.effects.clock.clone(), self.journal.clone(), records))
     }
 
-    fn build_interpreter(&self, log: &Arc<RunLog>, created: &RunCreated) -> Interpreter {
-        let definition = DefinitionIdentity { id: created.workflow.clone(), ..self.definition.clone() };
+    fn build_interpreter(&self, log: &Arc<RunLog>, plan: &Plan, created: &RunCreated) -> Interpreter {
+        let is_steered = self.definition.is_steered || is_steered_by_user(plan, &created.user);
+        let definition = DefinitionIdentity { id: created.workflow.clone(), is_steered, ..self.definition.clone() };
         let mut interpreter = Interpreter::new(self.effects.clone(), log.clone(), self.journal.clone(), created);
         interpreter.definition = Arc::new(definition);
         interpreter.redactor = self.redactors.as_ref().map(|redactors| redactors.redactor_for(&created.user));
@@ -412,7 +414,10 @@ impl Engine {
     fn build_run(&self, plan: Arc<Plan>, log: Arc<RunLog>, created: &RunCreated, start: u64) -> LocalRun {
         let left = FinalEnv::default();
         let keeping = ThreadStorage::new(created, &plan, &left);
-        let root = start_interpreter(self.build_interpreter(&log, created), plan, created, left.clone());
+        let root = {
+            let interpreter = self.build_interpreter(&log, &plan, created);
+            start_interpreter(interpreter, plan, created, left.clone())
+        };
         let drive = Drive::new(root, log.clone(), self.journal.clone()).with_thread_storage(keeping).with_deadline(
             &*self.effects.clock,
             start,

@@ -39,6 +39,7 @@ mod scope;
 mod semantics;
 pub mod sim;
 mod start_options;
+mod steering;
 pub mod timing;
 
 pub use command::{CommandAction, CommandOutcome, CommandRecord, DecidedCommand, RunCommand};

@@ -36,7 +36,7 @@ pub trait RedactedStream: Send {
 }
 
 /// Replaces the secrets in all texts of a value, including the keys of objects. A value without secrets is not copied.
-pub(crate) fn redact_value(redactor: &dyn Redactor, value: Value) -> Value {
+pub fn redact_value(redactor: &dyn Redactor, value: Value) -> Value {
     match is_free_of_secrets(redactor, &value) {
         true => value,
         false => copy_redacted(redactor, &value),

@@ -98,9 +98,11 @@ async fn p03_environments() {
              places = ['/proc/self/environ', '/proc/1/environ', f'/proc/{real.getppid()}/environ', '/proc/self/mem',\n\
              \x20   f'/proc/{real.getppid()}/mem', '/proc/self/root/proc/1/environ', '/dev/mem', '/proc/kcore']\n\
              return {'own': dict(real.environ), 'native': tried(load('posix').environ.copy),\n\
+             \x20   'host': load('posix').uname().nodename,\n\
              \x20   'read': [tried(lambda: io.open(place, 'rb').read(100)) for place in places]}",
         );
         let output = guarded.run_attack(&source).await.expect("it may run");
+        assert!(!guarded.has_namespaces() || output.contains("\"host\":\"sandbox\""), "{output}");
         // The environment of the interpreter's own start: the library path.
         assert!(output.contains("\"own\":{}"), "{output}");
         let refused = output.matches("FileNotFoundError").count() + output.matches("PermissionError").count();

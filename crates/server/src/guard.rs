@@ -85,11 +85,17 @@ struct LoggedRequest {
     trace: Option<String>,
 }
 
+/// Maximum number of bytes of a path in the log.
+const MAX_LOGGED_PATH_BYTES: usize = 1024;
+
 impl LoggedRequest {
     fn new(request: &Request) -> LoggedRequest {
         let header = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
         let trace = header.and_then(TraceContext::parse).map(|context| context.trace);
-        LoggedRequest { path: request.uri().path().to_owned(), trace }
+        let path = request.uri().path();
+        // Anyone can send a long path.
+        let path = path[..path.floor_char_boundary(MAX_LOGGED_PATH_BYTES)].to_owned();
+        LoggedRequest { path, trace }
     }
 }
 

@@ -132,8 +132,8 @@ pub(crate) async fn delete_hook(
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<OwnerQuery>,
 ) -> ApiResult<StatusCode> {
-    caller.require_scope(Scope::Write)?;
-    store.delete_hook(&caller.resolve_user(whose.user)?, &id, &caller.to_actor()).await?;
+    let user = writable_user(&caller, whose.user, &id)?;
+    store.delete_hook(&user, &id, &caller.to_actor()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -268,7 +268,7 @@ pub(crate) async fn delete_schedule(
     PathParam(id): PathParam<String>,
     QueryParams(whose): QueryParams<OwnerQuery>,
 ) -> ApiResult<StatusCode> {
-    caller.require_scope(Scope::Write)?;
-    store.delete_schedule(&caller.resolve_user(whose.user)?, &id, &caller.to_actor()).await?;
+    let user = writable_user(&caller, whose.user, &id)?;
+    store.delete_schedule(&user, &id, &caller.to_actor()).await?;
     Ok(StatusCode::NO_CONTENT)
 }

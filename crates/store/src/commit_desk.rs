@@ -64,6 +64,11 @@ impl CommitDesk {
         self.outages.note_success();
     }
 
+    /// Whether an outage is not over.
+    pub(crate) fn has_outage(&self) -> bool {
+        self.outages.is_out()
+    }
+
     pub(crate) fn lock_connection(&self) -> MutexGuard<'_, DbConnection> {
         self.connection.lock()
     }
@@ -104,6 +109,9 @@ impl CommitDesk {
         failpoint::hit("commit_now_before");
         let committed = connection.try_transaction_now(jobs)?;
         failpoint::hit("commit_now_after");
+        if committed.is_ok() {
+            self.note_commit();
+        }
         if self.checkpoints.count_commit()
             && let Some(queue) = queue
         {

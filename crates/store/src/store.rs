@@ -142,6 +142,15 @@ impl Store {
         self.writer.submit_job(Box::new(DbConnection::rewrite_unchanged)).await
     }
 
+    /// Notices an outage while nothing is stored, and its end: the log reports either because of a commit. `was_read` states
+    /// that the database has just been read.
+    pub async fn watch_for_outage(&self, was_read: bool) {
+        if !was_read || self.writer.has_outage() {
+            // The log reports what is found.
+            let _ = self.check_writable().await;
+        }
+    }
+
     /// The error of a commit that a server does not answer in time; `None` if the database is no server, and answers or fails.
     pub fn describe_unanswered_commit(&self) -> Option<StoreError> {
         let server = self.writer.server_name()?;

@@ -178,6 +178,11 @@ impl Writer {
         self.server.clone()
     }
 
+    /// Whether an outage is not over.
+    pub(crate) fn has_outage(&self) -> bool {
+        self.desk.has_outage()
+    }
+
     /// Uses the connection between two commits.
     pub(crate) fn with_connection<T>(&self, use_it: impl FnOnce(&DbConnection) -> T) -> T {
         use_it(&self.desk.lock_connection())

@@ -164,6 +164,8 @@ fn join_ports(ports: &[u16]) -> String {
 pub struct EgressPolicy {
     /// Exact host and port pairs that may be reached, whatever their address and port.
     pub allow: Vec<HostPort>,
+    /// The same for requests whose URL is configured, and not written in a definition.
+    pub configured: Vec<HostPort>,
     /// Ports that may be reached on all other hosts.
     pub ports: Vec<u16>,
     /// Hosts whose servers recognise a repeated request by its idempotency key, as `host` or `host:port`.
@@ -172,7 +174,12 @@ pub struct EgressPolicy {
 
 impl Default for EgressPolicy {
     fn default() -> EgressPolicy {
-        EgressPolicy { allow: Vec::new(), ports: vec![80, 443, 8080, 8443], idempotent: BTreeSet::new() }
+        EgressPolicy {
+            allow: Vec::new(),
+            configured: Vec::new(),
+            ports: vec![80, 443, 8080, 8443],
+            idempotent: BTreeSet::new(),
+        }
     }
 }
 
@@ -191,6 +198,19 @@ impl EgressPolicy {
     pub fn with_allow_list<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> Result<EgressPolicy, EgressError> {
         let allow = entries.into_iter().map(|entry| HostPort::parse(entry.as_ref())).collect::<Result<_, _>>()?;
         Ok(EgressPolicy { allow, ..EgressPolicy::default() })
+    }
+
+    /// Like [`EgressPolicy::check_url`], for a request whose URL is configured.
+    pub(crate) fn check_configured_url(&self, url: &Url) -> Result<Route, EgressError> {
+        let is_named = || HostPort::of_url(url).is_some_and(|place| self.configured.contains(&place));
+        match self.check_url(url) {
+            Err(EgressError::SpecialHost { .. } | EgressError::PortNotAllowed { .. }) if is_named() => {
+                Ok(Route::Allowed)
+            }
+            // A name of an internal host is resolved later.
+            Ok(Route::Public) if is_named() => Ok(Route::Allowed),
+            checked => checked,
+        }
     }
 
     /// Checks whether a URL may be requested, and how. Names are not resolved here, but once, when

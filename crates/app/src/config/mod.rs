@@ -35,7 +35,6 @@ use flowloom_tools::secrets::parse_secret_text;
 use serde::{Deserialize, Serialize};
 
 use crate::definitions::reader::{MAX_CONFIG_BYTES, read_bounded_text};
-use crate::secrets::names_in_text;
 
 pub use egress::EgressSettings;
 use error::ConfigError;
@@ -154,7 +153,7 @@ struct FilesSettings {
     per_user: Option<bool>,
 }
 
-/// `[tools]`: the server that provides the HTTP tools of a graph's agents. Its host is allowed implicitly.
+/// `[tools]`: the server that provides the HTTP tools of a graph's agents. Its host may be reached by their calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolSettings {
@@ -171,11 +170,6 @@ impl ToolSettings {
     /// Whether no setting of the table is given.
     pub fn is_empty(&self) -> bool {
         *self == ToolSettings::default()
-    }
-
-    /// The names of the secrets in its headers.
-    pub(crate) fn secret_names(&self) -> Vec<String> {
-        self.headers.values().flat_map(|text| names_in_text(text)).collect()
     }
 
     /// The tool host as the compiler needs it.

@@ -29,8 +29,21 @@ pub(super) fn find_similar_file(path: &Path) -> Option<String> {
     let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_dir()));
     let mut names: Vec<String> = files.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort_unstable();
-    let meant = find_similar_name(name, names.iter().map(String::as_str))?;
+    // An extension that both have does not make short names similar.
+    let (stem, extension) = split_extensions(name);
+    let (same, others): (Vec<&str>, Vec<&str>) =
+        names.iter().map(String::as_str).partition(|other| split_extensions(other).1 == extension);
+    let similar = find_similar_name(stem, same.iter().map(|other| split_extensions(other).0));
+    let meant = match similar {
+        Some(stem) => format!("{stem}{extension}"),
+        None => find_similar_name(name, others)?.to_owned(),
+    };
     Some(path.with_file_name(meant).display().to_string())
+}
+
+/// The name of a file before its extensions, and the extensions, such as `.flow.json`.
+fn split_extensions(name: &str) -> (&str, &str) {
+    name.split_at(name.find('.').unwrap_or(name.len()))
 }
 
 #[cfg(test)]
@@ -50,6 +63,11 @@ mod tests {
         let similar = path("state.json").display().to_string();
         assert_eq!(describe("statue.json"), format!("there is no file statue.json; did you mean {similar}?"));
         assert_eq!(describe("other.json"), "there is no file other.json");
+        let misspelt = format!("there is no file state.jsno; did you mean {similar}?");
+        assert_eq!(describe("state.jsno"), misspelt);
+        fs::write(path("h.json"), "{}").expect("written");
+        assert_eq!(describe("z.json"), "there is no file z.json");
+        assert_eq!(describe("H.json"), format!("there is no file H.json; did you mean {}?", path("h.json").display()));
         assert_eq!(describe("lost/state.json"), "there is no file lost/state.json");
         assert!(describe("statues.json").starts_with("statues.json cannot be read: "));
     }

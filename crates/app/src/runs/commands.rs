@@ -238,9 +238,23 @@ impl RunService {
         Ok(self.stored.store.wait_for_decision(receiver, record, left).await?)
     }
 
+    /// Makes sure that a worker decides about a pending command. If Restate has none, this process applies a cancellation.
+    async fn ensure_driven(
+        &self,
+        opened: LoadedRun,
+        posted: &PostedCommand,
+        deadline: Instant,
+    ) -> Result<(), AppError> {
+        let (receiver, left) = (opened.id, deadline.saturating_duration_since(Instant::now()));
+        let driven = self.ensure_worker(opened, posted, deadline);
+        let ended = self.stored.end_without_worker(receiver, &posted.record, left);
+        let (driven, ended) = tokio::join!(driven, ended);
+        if ended? { Ok(()) } else { driven }
+    }
+
     /// Makes sure that a worker drives a run with a pending command. A living worker that had the lease when the command was
     /// stored cannot release the run before it has decided about the command.
-    async fn ensure_driven(
+    async fn ensure_worker(
         &self,
         opened: LoadedRun,
         posted: &PostedCommand,

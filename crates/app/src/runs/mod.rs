@@ -41,4 +41,5 @@ pub mod trigger;
 pub mod turns;
 pub(crate) mod url_credentials;
 pub mod wait;
+mod waiting_runs;
 pub mod watch;

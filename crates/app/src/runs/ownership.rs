@@ -1,21 +1,29 @@
 //! Which runs this process may continue: those of its own project. A server also leaves runs alone that were started under
 //! another configuration, even if a command reaches it; commands of the terminal continue them.
 
+use std::time::Duration;
+
 use flowloom_core::code::Code;
 use flowloom_core::event::RunProject;
 use flowloom_core::id::RunId;
 use flowloom_core::path::Path;
 use flowloom_core::state::{ChildStep, RunState};
 use flowloom_core::status::Status;
-use flowloom_runtime::Run;
-use flowloom_runtime::command::CommandAction;
+use flowloom_runtime::clock::SystemClock;
+use flowloom_runtime::command::{CommandAction, CommandRecord};
+use flowloom_runtime::effects::Clock as _;
 use flowloom_runtime::journal::Journal as _;
+use flowloom_runtime::{Run, RunError};
 use flowloom_store::RunRow;
 
 use crate::config::list_differences;
 use crate::error::AppError;
 use crate::runs::quarantine::describe_quarantine;
+use crate::runs::recovery::HANDOVER_TIME;
 use crate::runs::stored::{LoadedRun, StoredRuns};
+
+/// How long a cancellation waits for a worker of Restate before this process applies it.
+const WORKER_GRACE: Duration = Duration::from_secs(3);
 
 impl StoredRuns {
     /// Resumes a run from the end of its journal. Fails with `RunOfOtherProject` if it belongs to another project.
@@ -33,7 +41,48 @@ impl StoredRuns {
         if self.config.engine.restate.is_none() || opened.state().status != Status::Queued {
             return Ok(false);
         }
-        let pending = self.store.pending_commands(opened.id).await?;
+        self.is_cancelled(opened.id).await
+    }
+
+    /// Ends a run if `command` cancels it and Restate has no worker that does so in time. Returns `false` if a worker has, if
+    /// one drives the run, or if only a worker with the configuration of the run knows whether what is in progress has
+    /// happened. Fails if the store cannot be read or written.
+    pub async fn end_without_worker(
+        &self,
+        run: RunId,
+        command: &CommandRecord,
+        max_wait: Duration,
+    ) -> Result<bool, AppError> {
+        if self.config.engine.restate.is_none() || command.command.action != (CommandAction::Cancel {}) {
+            return Ok(false);
+        }
+        if self.store.wait_for_decision(run, command, max_wait.min(WORKER_GRACE)).await?.is_some() {
+            return Ok(false);
+        }
+        let opened = self.open_run_by_id(run).await?;
+        let recorded = RunState::up_to_illegal(opened.records.iter().map(|record| &**record)).0.status;
+        let is_known_here = recorded != Status::Running || !self.list_differences_of(&opened).is_empty();
+        if recorded.is_final() || !is_known_here || !self.is_cancelled(run).await? {
+            return Ok(false);
+        }
+        self.check_project(&opened)?;
+        let engine = self.engine_for_run(&opened)?.without_driver();
+        match engine.resume_run(run, opened.plan.clone()).await {
+            Ok(run) => {
+                self.report_driven(&run.drive_to_end().await);
+                Ok(true)
+            }
+            Err(RunError::Ended(_)) => Ok(false),
+            Err(error) => {
+                let error = AppError::from(error);
+                if error.is_left_to_others() { Ok(false) } else { Err(error) }
+            }
+        }
+    }
+
+    /// Whether the cancellation of a run is stored, and no worker has applied it yet.
+    async fn is_cancelled(&self, run: RunId) -> Result<bool, AppError> {
+        let pending = self.store.pending_commands(run).await?;
         Ok(pending.iter().any(|command| command.action == (CommandAction::Cancel {})))
     }
 
@@ -116,12 +165,24 @@ impl StoredRuns {
         if let Some(reason) = self.explain_quarantined_parent(parent) {
             return Ok(Some(reason));
         }
-        let is_on_restate = self.config.engine.restate.is_some() && status == Status::Queued;
-        Ok(is_on_restate.then(|| {
-            "no worker of Restate has begun the run: check that Restate runs (flowloom doctor), and that a worker with this \
-             project and configuration is registered (flowloom worker)"
-                .to_owned()
-        }))
+        Ok(self.explain_missing_worker(&state))
+    }
+
+    /// Why a run that is due does not continue on Restate; `None` if it may have been handed over a moment ago.
+    fn explain_missing_worker(&self, state: &RunState) -> Option<String> {
+        let waited_ms = SystemClock.now_ms().saturating_sub(state.created_at);
+        if self.config.engine.restate.is_none() || waited_ms < HANDOVER_TIME.as_millis() as u64 {
+            return None;
+        }
+        let missing = match state.status {
+            Status::Queued => "no worker of Restate has begun the run",
+            Status::Interrupted => "no worker of Restate continues the run",
+            _ => return None,
+        };
+        Some(format!(
+            "{missing}: check that Restate runs (flowloom doctor), and that a worker with this project and configuration is \
+             registered (flowloom worker)"
+        ))
     }
 
     /// The same for a listed run, without the facts that only the engine of the run knows.

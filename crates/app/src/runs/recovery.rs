@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::question_clock::{Moment, QuestionClock};
 use super::service::RunService;
+use super::waiting_runs::WaitingRuns;
 use crate::error::AppError;
 
 /// Number of abandoned runs that are read in one query.
@@ -50,7 +51,7 @@ const MAX_HELD_QUESTIONS: u32 = 100_000;
 
 /// How long a new run that was handed to another engine is left to it. Until that engine has a worker claim it, the run looks
 /// like an abandoned one.
-const HANDOVER_TIME: Duration = Duration::from_secs(2);
+pub(super) const HANDOVER_TIME: Duration = Duration::from_secs(2);
 
 /// Pause between two searches while more runs are to be reclaimed.
 const SHORT_PAUSE: Duration = Duration::from_millis(50);
@@ -73,6 +74,8 @@ pub struct RecoveryTask {
     /// The runs that wait for another configuration, as reported, and the time of the last search.
     left_runs: LeftRuns,
     counted_at: Option<Instant>,
+    /// The runs that no worker of another engine drives.
+    waiting_runs: WaitingRuns,
 }
 
 /// A run that could not be resumed. The reason may pass: a secret is set, or another process lets go of the run.
@@ -97,6 +100,7 @@ impl RecoveryTask {
             question_clock: QuestionClock::default(),
             left_runs: LeftRuns::default(),
             counted_at: None,
+            waiting_runs: WaitingRuns::default(),
         }
     }
 
@@ -109,7 +113,10 @@ impl RecoveryTask {
             if shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
                 return;
             }
-            match self.reclaim_runs().await {
+            let reclaimed = self.reclaim_runs().await;
+            let was_read = !matches!(&reclaimed, Err(error) if error.is_store_unavailable());
+            self.runs.stored.store.watch_for_outage(was_read).await;
+            match reclaimed {
                 Ok(()) => {
                     if std::mem::take(&mut self.failed_searches) >= REPORTED_FAILURES {
                         tracing::info!("abandoned runs are reclaimed again");
@@ -162,7 +169,11 @@ impl RecoveryTask {
     async fn reclaim_abandoned(&mut self) -> Result<(), AppError> {
         let store = self.runs.stored.store.clone();
         let limit = self.search_limit();
-        for orphan in tokio::task::spawn_blocking(move || store.abandoned_runs(limit)).await?? {
+        let orphans = tokio::task::spawn_blocking(move || store.abandoned_runs(limit)).await??;
+        if self.runs.stored.config.engine.restate.is_some() {
+            self.waiting_runs.note_runs(orphans.iter().map(|orphan| orphan.id), Instant::now());
+        }
+        for orphan in orphans {
             if self.is_postponed(orphan.id) || self.is_being_handed_over(&orphan) {
                 continue;
             }

@@ -8,6 +8,8 @@ use flowloom_core::status::Status;
 use flowloom_runtime::metrics::{ProcessEvent, count_ended_run, count_event};
 use flowloom_runtime::{RunError, RunOutcome};
 
+use super::stored::StoredRuns;
+
 /// The names of a run in the log.
 struct RunNames<'a> {
     run: RunId,
@@ -15,14 +17,30 @@ struct RunNames<'a> {
     user: &'a str,
 }
 
-/// Reports the outcome of a run of `user` that followed `plan`.
-pub(super) fn report_outcome(outcome: &RunOutcome, plan: &Plan, user: &str) {
-    let created = outcome.state.created.as_ref();
-    let workflow = match created {
-        Some(created) => created.workflow.as_deref().unwrap_or(&created.name),
-        None => plan.id.as_deref().unwrap_or(&plan.name),
-    };
-    let names = RunNames { run: outcome.id, workflow, user };
+impl StoredRuns {
+    /// Reports and exports a run that this process has driven for another engine.
+    pub(crate) fn report_driven(&self, outcome: &RunOutcome) {
+        if let Some(telemetry) = self.engines.trace_exporter() {
+            telemetry.export_run(&outcome.state);
+        }
+        // The run around a child run reports it.
+        if outcome.state.created.as_ref().is_none_or(|created| created.parent.is_none()) {
+            report_outcome(outcome, None);
+        }
+    }
+}
+
+/// A run whose creation may not be stored.
+pub(super) struct StartedRunNames<'a> {
+    /// The plan that it follows.
+    pub(super) plan: &'a Plan,
+    /// The user who owns it.
+    pub(super) user: &'a str,
+}
+
+/// Reports the outcome of a run that this process has driven. `started` names it if its creation may not be stored.
+pub(super) fn report_outcome(outcome: &RunOutcome, started: Option<StartedRunNames<'_>>) {
+    let names = name_run(outcome, started);
     match &outcome.broken {
         // The outage is reported once, and not for each run that waits for it.
         Some(error) if error.is_driver_unreachable() => {
@@ -32,6 +50,27 @@ pub(super) fn report_outcome(outcome: &RunOutcome, plan: &Plan, user: &str) {
         Some(error) if outcome.records.is_empty() => report_missing_start(&names, error),
         Some(error) => report_broken(&names, error),
         None => report_status(&names, outcome),
+    }
+}
+
+/// Reports the outcome of a run that another engine has driven, and this process has followed. Its worker reports how it has
+/// ended.
+pub(super) fn report_followed(outcome: &RunOutcome, started: StartedRunNames<'_>) {
+    if outcome.broken.is_some() {
+        report_outcome(outcome, Some(started));
+    }
+}
+
+fn name_run<'a>(outcome: &'a RunOutcome, started: Option<StartedRunNames<'a>>) -> RunNames<'a> {
+    let run = outcome.id;
+    match (&outcome.state.created, started) {
+        (Some(created), _) => {
+            RunNames { run, workflow: created.workflow.as_deref().unwrap_or(&created.name), user: &created.user }
+        }
+        (None, Some(StartedRunNames { plan, user })) => {
+            RunNames { run, workflow: plan.id.as_deref().unwrap_or(&plan.name), user }
+        }
+        (None, None) => RunNames { run, workflow: "", user: "" },
     }
 }
 

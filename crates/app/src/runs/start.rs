@@ -149,7 +149,8 @@ impl<'a> StartRun<'a> {
         if self.parent.is_none() {
             let now = SystemClock.now_ms();
             store.check_quotas(&self.user, &START_QUOTAS, now)?;
-            store.check_database_quota(&self.user, self.workflow.bundle.1.len(), now)?;
+            let bytes = self.workflow.bundle.1.len() + self.inputs.approximate_bytes();
+            store.check_database_quota(&self.user, bytes, now)?;
         }
         let PreparedDefinition { plan, engine, bundle: (bundle, text) } = self.workflow;
         store.hold_hashed_bundle(*bundle, text);

@@ -12,7 +12,7 @@ use flowloom_runtime::{Run, RunError, RunOutcome, SubscribeHandle};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
-use super::report::report_outcome;
+use super::report::{StartedRunNames, report_followed, report_outcome};
 use super::start::StartedRun;
 use crate::error::AppError;
 use crate::telemetry::TraceExporter;
@@ -262,12 +262,17 @@ impl RunSupervisor {
             live.insert(id, supervised);
         }
         let live = self.clone();
+        let is_driven_here = matches!(run, Run::Local(_));
         let mut driving = Box::pin(async move {
             let outcome = run.drive_to_end().await;
-            report_outcome(&outcome, &plan, &user);
+            let started = StartedRunNames { plan: &plan, user: &user };
+            match is_driven_here {
+                true => report_outcome(&outcome, Some(started)),
+                false => report_followed(&outcome, started),
+            }
             // Removed before waiters are woken, so that they find it gone.
             live.lock_runs().remove(id);
-            if let Some(telemetry) = &live.telemetry {
+            if let Some(telemetry) = live.telemetry.as_ref().filter(|_| is_driven_here) {
                 telemetry.export_run(&outcome.state);
             }
             // There may be no waiter.

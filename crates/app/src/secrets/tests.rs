@@ -1,6 +1,7 @@
 //! Tests of who may use which secret where.
 
 use super::*;
+use flowloom_tools::egress::HostPort;
 
 fn secrets() -> EnvironmentSecrets {
     let bound = |hosts: &[&str], users: &[&str], workflows: &[&str]| {
@@ -12,8 +13,7 @@ fn secrets() -> EnvironmentSecrets {
         ("LOOSE".to_owned(), bound(&[], &["ann"], &[])),
         ("ORDERS".to_owned(), bound(&[], &[], &["orders", "flows/orders.json"])),
     ]);
-    let place = HostPort::parse("tools.example:443").expect("a host");
-    EnvironmentSecrets { settings, tool_host: Some(ToolHostSecrets { place, names: vec!["TOOLS".to_owned()] }) }
+    EnvironmentSecrets { settings }
 }
 
 fn definition_of(tenant: Option<&str>) -> DefinitionIdentity {
@@ -69,12 +69,6 @@ fn a_secret_of_a_workflow_is_not_available_to_others() {
     let purpose = SecretPurpose { requester: Requester::Definition(&other), destination: Destination::Host(&place) };
     let denied = secrets().check_purpose("ORDERS", &purpose);
     assert!(matches!(denied, Err(SecretError::OtherWorkflow { .. })), "{denied:?}");
-}
-
-#[test]
-fn the_tool_host_receives_its_secret_from_every_definition() {
-    assert_eq!(deny_sending("TOOLS", Some("bob"), "tools.example:443"), None);
-    assert!(deny_sending("TOOLS", Some("bob"), "tools.example:8443").is_some());
 }
 
 #[test]

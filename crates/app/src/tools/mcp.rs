@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use flowloom_core::chat::ToolDeclaration;
 use flowloom_core::diagnostic::find_similar_name;
+use flowloom_runtime::redact::{Redactor, redact_value};
 use flowloom_tools::secrets::parse_secret_text;
 use flowloom_tools::{HttpClient, McpConfig, McpServer, RemoteServer, Secrets};
 use parking_lot::Mutex;
@@ -18,6 +19,7 @@ use crate::config::mcp::{McpSettings, NeedsApproval};
 use crate::definitions::bundle::AvailableTools;
 use crate::definitions::sources::ServerTools;
 use crate::error::AppError;
+use crate::redaction::UserRedactors;
 
 /// Environment variables that server processes inherit.
 const INHERITED_VARIABLES: [&str; 2] = ["PATH", "HOME"];
@@ -30,12 +32,15 @@ pub struct McpServers {
     client: Arc<HttpClient>,
     /// Servers by name and settings, because a run keeps the settings it was created with.
     known: Mutex<BTreeMap<String, Arc<McpServer>>>,
+    /// Removes all secrets of this process, whose names no user learns.
+    redactor: Option<Arc<dyn Redactor>>,
 }
 
 impl McpServers {
     /// The servers of a configuration; none is started yet.
     pub fn new(config: &Config, secrets: Arc<dyn Secrets>, client: Arc<HttpClient>) -> McpServers {
-        McpServers { folder: config.base_folder(), secrets, client, known: Mutex::default() }
+        let redactor = if config.mcp.is_empty() { None } else { UserRedactors::new(config).nameless_redactor() };
+        McpServers { folder: config.base_folder(), secrets, client, known: Mutex::default(), redactor }
     }
 
     /// The server with this name and settings. This does not start it.
@@ -50,6 +55,7 @@ impl McpServers {
     /// typo in `needs_approval` would silently skip approvals.
     pub async fn query_tools(&self, name: &str, mcp: &McpSettings) -> Result<Vec<ToolDeclaration>, AppError> {
         let tools = self.get_or_create(name, mcp).list_tools().await?;
+        let tools: Vec<ToolDeclaration> = tools.into_iter().map(|tool| self.redact_declaration(tool)).collect();
         let approved = match &mcp.needs_approval {
             Some(NeedsApproval::Tools(tools)) => tools.as_slice(),
             _ => &[],
@@ -79,6 +85,13 @@ impl McpServers {
             servers.insert(name.clone(), Box::pin(self.query_tools(name, mcp)).await?);
         }
         Ok(AvailableTools { servers, flows: None })
+    }
+
+    /// A declaration without secrets, which all users and models may read: a server can return what it was sent.
+    fn redact_declaration(&self, tool: ToolDeclaration) -> ToolDeclaration {
+        let Some(redactor) = &self.redactor else { return tool };
+        let description = redactor.redact_text(&tool.description).into_owned();
+        ToolDeclaration { description, parameters: redact_value(&**redactor, tool.parameters), ..tool }
     }
 
     fn build_config(&self, mcp: &McpSettings) -> McpConfig {

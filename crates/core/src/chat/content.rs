@@ -7,6 +7,7 @@ use super::{Message, MessagePart, Role};
 use crate::error::StepFailure;
 use crate::expr::{Expr, Lookup, Template, TemplatePart};
 use crate::render::{self, TextStyle};
+use crate::text_size::check_text_size;
 use crate::value::Value;
 
 /// The content of a message.
@@ -25,6 +26,8 @@ pub enum Content {
 struct PartsBuilder {
     list: Vec<MessagePart>,
     text: String,
+    /// Number of bytes of all texts.
+    bytes: usize,
 }
 
 impl Content {
@@ -78,6 +81,7 @@ impl PartsBuilder {
                 None => text.push_str("undefined"),
                 Some(value @ (Value::Bool(_) | Value::Number(_) | Value::String(_))) => {
                     text.push_str(&render::render_text(&value, TextStyle::JavaScript));
+                    check_text_size(self.bytes + text.len())?;
                 }
                 // A list without items adds nothing to its sentence.
                 Some(Value::List(items)) if items.is_empty() => {}
@@ -85,7 +89,10 @@ impl PartsBuilder {
             }
         }
         self.push_paragraph(&text);
-        after.into_iter().for_each(|value| self.push_value(Some(value)));
+        for value in after {
+            self.push_value(Some(value));
+            check_text_size(self.bytes)?;
+        }
         Ok(())
     }
 
@@ -106,7 +113,9 @@ impl PartsBuilder {
 
     fn push_json(&mut self, value: &Value) {
         self.flush_text();
-        self.list.push(MessagePart::Text { text: fence_json(value) });
+        let text = fence_json(value);
+        self.bytes += text.len();
+        self.list.push(MessagePart::Text { text });
     }
 
     fn push_paragraph(&mut self, text: &str) {
@@ -115,6 +124,7 @@ impl PartsBuilder {
                 self.text.push_str("\n\n");
             }
             self.text.push_str(text);
+            self.bytes += text.len();
         }
     }
 
@@ -161,4 +171,34 @@ pub fn build_message(role: Role, parts: Vec<MessagePart>) -> Message {
     let content = join_texts(&parts);
     let is_plain = matches!(parts.as_slice(), [] | [MessagePart::Text { .. }]);
     Message { parts: if is_plain { Vec::new() } else { parts }, ..Message::new(role, content) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::code::Code;
+    use crate::expr::{Missing, Ref, TextRules, Wording};
+    use crate::text_size::MAX_TEXT_BYTES;
+    use crate::value::Map;
+
+    #[test]
+    fn a_value_that_is_named_many_times_does_not_fill_the_memory() {
+        let name = || TemplatePart::Ref(Ref { name: "x".into(), path: Vec::new(), source: "{{x}}".into() });
+        let template = |count: usize| Template { parts: (0..count).map(|_| name()).collect() };
+        let scope = Map::from_iter([("x".into(), "x".repeat(MAX_TEXT_BYTES / 2).as_str().into())]);
+        let rules = TextRules {
+            missing: Missing::Empty,
+            null_is_missing: false,
+            style: TextStyle::Json,
+            keeps_type: false,
+            wording: Wording::PLAIN,
+        };
+        assert!(template(2).resolve(&scope, rules).is_ok());
+        let refused = template(3).resolve(&scope, rules).expect_err("too large");
+        assert_eq!(refused.code, Code::LimitOutput);
+        // As paragraphs of a message.
+        let blocks = |count: usize| Content::Blocks((0..count).map(|_| template(1)).collect()).render_parts(&scope);
+        assert!(blocks(2).is_ok());
+        assert_eq!(blocks(3).expect_err("too large").code, Code::LimitOutput);
+    }
 }

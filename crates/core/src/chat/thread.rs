@@ -31,6 +31,11 @@ impl Thread {
         Arc::make_mut(&mut self.messages).push(message);
     }
 
+    /// The number of bytes of all texts.
+    pub fn content_bytes(&self) -> usize {
+        self.content_bytes
+    }
+
     /// The messages in order.
     pub fn messages(&self) -> &[Message] {
         &self.messages

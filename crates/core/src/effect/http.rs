@@ -22,6 +22,9 @@ pub struct HttpRequest {
     pub headers: Vec<(String, Rich)>,
     /// The body.
     pub body: Option<Rich>,
+    /// Whether the URL and the headers are those of `[tools]`, with a path below it. Never read from outside.
+    #[serde(skip)]
+    pub uses_tool_host: bool,
 }
 
 impl HttpRequest {
@@ -98,7 +101,8 @@ impl HttpRequest {
             set_header(&mut headers, key, value.resolve(scope, rules)?);
         }
         let body = if has_body { write_body(&spec.body, scope, rules, &mut headers)? } else { None };
-        Ok(HttpRequest { method, url, headers: merge_headers(headers)?, body })
+        let headers = merge_headers(headers)?;
+        Ok(HttpRequest { method, url, headers, body, uses_tool_host: spec.uses_tool_host })
     }
 }
 

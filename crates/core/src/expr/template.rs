@@ -11,6 +11,7 @@ use crate::error::StepFailure;
 use crate::expr::Expr;
 use crate::render::{self, TextStyle};
 use crate::rich::Rich;
+use crate::text_size::{MAX_TEXT_BYTES, check_text_size};
 use crate::value::{Map, Value};
 
 /// A scope in which references are resolved.
@@ -292,6 +293,23 @@ impl Template {
         rules: TextRules,
         visit: &mut dyn FnMut(ResolvedPart<'_>),
     ) -> Result<(), StepFailure> {
+        let mut bytes = 0;
+        let mut visit = |part: ResolvedPart<'_>| {
+            bytes += part.byte_count();
+            if bytes <= MAX_TEXT_BYTES {
+                visit(part);
+            }
+        };
+        self.visit_all_parts(scope, rules, &mut visit)?;
+        check_text_size(bytes)
+    }
+
+    fn visit_all_parts(
+        &self,
+        scope: &dyn Lookup,
+        rules: TextRules,
+        visit: &mut dyn FnMut(ResolvedPart<'_>),
+    ) -> Result<(), StepFailure> {
         for part in &self.parts {
             match part {
                 TemplatePart::Text(text) => visit(ResolvedPart::Text(text)),
@@ -359,6 +377,15 @@ enum ResolvedPart<'a> {
     Value(String),
     /// The name of a secret.
     Secret(&'a str),
+}
+
+impl ResolvedPart<'_> {
+    fn byte_count(&self) -> usize {
+        match self {
+            ResolvedPart::Text(text) | ResolvedPart::Secret(text) => text.len(),
+            ResolvedPart::Value(text) => text.len(),
+        }
+    }
 }
 
 /// JSON of an author with values pasted into it, in two readings.

@@ -13,6 +13,8 @@ pub struct HttpSpec {
     pub headers: Vec<(Template, Template)>,
     /// The body; sent with POST, PUT and PATCH only.
     pub body: BodySpec,
+    /// Whether the URL and the headers are those of `[tools]` in the configuration, with a path below it.
+    pub uses_tool_host: bool,
 }
 
 /// The body of a request.

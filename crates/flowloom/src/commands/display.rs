@@ -1,5 +1,7 @@
 //! Drives a run with its progress and its answer on the terminal, and prints how it ended.
 
+use std::time::Duration;
+
 use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::runs::commands::new_command;
@@ -20,6 +22,7 @@ use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::command::CommandAction;
 use flowloom_runtime::effects::{Clock as _, effect_key};
 use flowloom_runtime::{Run, RunError, RunOutcome};
+use tokio::task::AbortHandle;
 
 use super::budget_limits::describe_larger_budget;
 use super::results::{build_error, print_explanation, print_json, print_json_line};
@@ -217,8 +220,10 @@ pub(super) async fn drive_watched(
     let stop = stop::defer_stop();
     let forwarding = tokio::spawn(watch::forward_events(run.subscribe(), app.store.clone(), id, watcher));
     let mut driving = run.spawn();
+    let _aborted = AbortOnDrop(driving.abort_handle());
     let joined = tokio::select! {
         joined = &mut driving => Some(joined),
+        () = report_missing_worker(app, id), if is_remote => None,
         signal = stop.wait_for_request() => {
             if on_interrupt == OnInterrupt::Cancel && signal == StopSignal::Interrupt {
                 let cancel = new_command(None, "chat", CommandAction::Cancel {});
@@ -249,6 +254,28 @@ pub(super) async fn drive_watched(
         let _ = app.runs.end_child_runs(id).await;
     }
     Ok(outcome)
+}
+
+/// Aborts a task when it is dropped: a command that stops waiting for a run ends its process.
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// How long a run on Restate may stay where it is before the person is told that no worker takes it.
+const WORKER_NOTE_DELAY: Duration = Duration::from_secs(5);
+
+/// Tells the person once if no worker of Restate takes a run that is followed. Never resolves.
+async fn report_missing_worker(app: &App, run: RunId) {
+    tokio::time::sleep(WORKER_NOTE_DELAY).await;
+    let explained = async { app.runs.explain_standstill(&app.runs.open_run_by_id(run).await?).await };
+    if let Ok(Some(reason)) = explained.await {
+        eprintln!("note: {reason}");
+    }
+    std::future::pending().await
 }
 
 /// The open questions of a run, and the commands that answer them.

@@ -90,7 +90,7 @@ pub(super) async fn report_resumed(display: &RunDisplay<'_>, plan: &Plan, outcom
 }
 
 pub(crate) async fn retry_run(global: &Global, arguments: RetryArgs) -> CommandResult {
-    let app = global.open_existing()?;
+    let app = global.open_accepting_config()?;
     let opened = app.runs.open_run(&arguments.run).await?;
     let action = build_retry(&app.runs, &opened, arguments.from.as_deref())?;
     send_and_report(global, &app, &opened, new_command(None, "retry", action), false, &arguments.output).await
@@ -129,7 +129,7 @@ pub(crate) async fn cancel_run(global: &Global, name: &str) -> CommandResult {
 }
 
 pub(crate) async fn answer_question(global: &Global, arguments: AnswerArgs) -> CommandResult {
-    let app = global.open_existing()?;
+    let app = global.open_accepting_config()?;
     let opened = app.runs.open_run(&arguments.run).await?;
     let state = opened.state();
     let mut exit = 0;
@@ -169,7 +169,7 @@ fn list_answered<'a>(state: &'a RunState, arguments: &AnswerArgs) -> Result<Vec<
 }
 
 pub(crate) async fn resolve_effect(global: &Global, arguments: ResolveArgs) -> CommandResult {
-    let app = global.open_existing()?;
+    let app = global.open_accepting_config()?;
     let opened = app.runs.open_run(&arguments.run).await?;
     let state = opened.state();
     let path = select_uncertain(&state, &arguments.path)?.path.clone();

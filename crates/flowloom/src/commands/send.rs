@@ -56,8 +56,11 @@ pub(super) async fn send_command(
             // Another engine drives the run when one of its workers takes it, which may never happen.
             let outcome = tokio::select! {
                 outcome = drive(run, &driving) => outcome?,
-                () = wait_until_late(app, id, &posted) => return Ok(Delivery::Stored),
+                delivery = await_worker(app, id, &posted) => return delivery,
             };
+            if outcome.broken.is_some() && app.runs.end_without_worker(id, &posted, DECISION_TIMEOUT).await? {
+                return Ok(Delivery::Applied);
+            }
             driven = Some(DrivenRun { outcome, plan: driving.plan });
         }
         Ok(run) => driven = Some(DrivenRun { outcome: drive(run, &driving).await?, plan: driving.plan }),
@@ -75,10 +78,17 @@ pub(super) async fn send_command(
     }
 }
 
-/// Resolves if there is no decision about a command within the time that a sender waits; otherwise never.
-async fn wait_until_late(app: &App, receiver: RunId, posted: &CommandRecord) {
-    if !matches!(app.store.wait_for_decision(receiver, posted, DECISION_TIMEOUT).await, Ok(None)) {
-        std::future::pending().await
+/// Resolves if no worker applies a command within the time that a sender waits, or if it is rejected; otherwise never. Fails
+/// with the reason if it is rejected.
+async fn await_worker(app: &App, receiver: RunId, posted: &CommandRecord) -> Result<Delivery, CommandError> {
+    if app.runs.end_without_worker(receiver, posted, DECISION_TIMEOUT).await? {
+        return Ok(Delivery::Applied);
+    }
+    match app.store.wait_for_decision(receiver, posted, DECISION_TIMEOUT).await {
+        Ok(None) => Ok(Delivery::Stored),
+        Ok(Some(CommandOutcome::Rejected(reason))) => Err(reason.into()),
+        // The run is followed on, also during an outage.
+        Ok(Some(CommandOutcome::Applied)) | Err(_) => std::future::pending().await,
     }
 }
 
@@ -87,7 +97,7 @@ pub(super) fn describe_stored(run: RunId) -> CommandError {
     let show = hint::command_line(&format!("show {run}"));
     let message = format!(
         "the command to the run {run} is stored, but no worker has applied it within {} s; it will be applied as soon as a \
-         worker takes the run; {show} shows its state",
+         worker takes the run; {show} shows its state, and why no worker takes it if that is known",
         DECISION_TIMEOUT.as_secs()
     );
     CommandError { exit: STORED_EXIT, ..CommandError::new(Code::RunOwned, message) }

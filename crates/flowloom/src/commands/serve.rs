@@ -10,6 +10,7 @@ use flowloom_app::definitions::function_files::list_unreadable_functions;
 use flowloom_app::engines::App;
 use flowloom_app::error::AppError;
 use flowloom_app::listing::count_noun;
+use flowloom_app::redaction::build_log_redactor;
 use flowloom_app::runs::inputs::is_conversation;
 use flowloom_core::plan::{InputKind, Inputs, Plan};
 use flowloom_server::{RunningServer, ServerOptions};
@@ -40,7 +41,7 @@ pub(crate) async fn serve_folder(global: &Global, arguments: ServeArgs, studio: 
     let config = global.load_config();
     let asked = arguments.log.map(LogStyle::from);
     let style = asked.unwrap_or_else(|| config.as_ref().map_or(LogStyle::Text, |config| config.server.log));
-    log::start_logging(style);
+    log::start_logging(style, config.as_ref().ok().and_then(build_log_redactor));
     let served = match config {
         Ok(config) => serve_configured(config, arguments, style, studio).await,
         Err(error) => Err(error.into()),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use flowloom_app::config::Config;
 use flowloom_app::config::server::LogStyle;
 use flowloom_app::engines::App;
+use flowloom_app::redaction::build_log_redactor;
 use flowloom_app::restate::{RestateAdmin, RestateWorker, admin_address};
 use flowloom_core::code::Code;
 use flowloom_runtime::descriptors;
@@ -22,7 +23,7 @@ pub(crate) async fn drive_runs(global: &Global, arguments: WorkerArgs) -> Comman
     let config = global.load_config();
     let asked = arguments.log.map(LogStyle::from);
     let style = asked.unwrap_or_else(|| config.as_ref().map_or(LogStyle::Text, |config| config.server.log));
-    log::start_logging(style);
+    log::start_logging(style, config.as_ref().ok().and_then(build_log_redactor));
     let driven = match config {
         Ok(config) => drive_configured(config, arguments, style).await,
         Err(error) => Err(error.into()),

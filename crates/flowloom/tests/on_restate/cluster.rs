@@ -106,7 +106,17 @@ impl Cluster {
 
     /// A worker of a workspace at the address of the cluster, which may not be registered yet.
     pub(crate) fn spawn_unheard(&self, place: &Workspace, environment: &[(&str, &str)]) -> Worker {
-        Worker::spawn(self.worker_command(place, &[], environment))
+        self.spawn_unregistered(place, &[], environment)
+    }
+
+    /// A worker of a workspace, which may not be registered yet.
+    pub(crate) fn spawn_unregistered(
+        &self,
+        place: &Workspace,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Worker {
+        Worker::spawn(self.worker_command(place, arguments, environment))
     }
 
     fn worker_command(&self, place: &Workspace, arguments: &[&str], environment: &[(&str, &str)]) -> Command {

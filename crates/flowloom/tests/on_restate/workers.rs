@@ -1,5 +1,6 @@
 //! Which worker drives a run: one of the same database, project and version, wherever it is.
 
+use std::io::{BufRead as _, BufReader};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -93,7 +94,7 @@ fn a_worker_leaves_the_runs_of_other_configurations_alone() {
     strict.write("flow.json", &two_calls_flow(&world, "GET", "/second"));
     let data = cluster.place.path("data").display().to_string();
     let server = RunningServer::start_with(&strict, &["--data-dir", &data], &[]);
-    let started = server.post("/api/v1/runs?wait=1", &json!({"workflow": "flow"}));
+    let started = server.post("/api/v1/runs?wait=3", &json!({"workflow": "flow"}));
     assert_eq!((started.status, &started.json()["status"]), (202, &json!("queued")), "{started:?}");
     let run = started.json()["run_id"].as_str().expect("an id").to_owned();
     let shown = strict.run(&["--data-dir", &data, "show", &run]);
@@ -143,6 +144,83 @@ fn a_queued_run_is_cancelled_without_a_worker() {
         assert_eq!(server.get(&format!("/api/v1/runs/{run}")).json()["status"], "cancelled");
     }
     assert_eq!(world.request_count("/first"), 1, "of the run that was not cancelled");
+}
+
+/// The load balancer of workers may open only when one of them is ready.
+#[test]
+fn a_worker_registers_when_restate_reaches_it() {
+    let Some(cluster) = Cluster::create("") else { return };
+    cluster.place.write("hello.json", HELLO);
+    let [own, balancer] = free_addresses().map(|address| address.to_string());
+    let url = format!("http://{balancer}");
+    let worker = cluster.spawn_unregistered(&cluster.place, &["--listen", &own, "--url", &url], &[]);
+    worker.wait_for_text("cannot reach this worker at");
+    let _second = cluster.spawn_worker(&cluster.place, &["--listen", &balancer, "--url", &url], &[]);
+    worker.wait_for_text("Driving the runs of");
+    let (exit, ran) = cluster.place.run_json(&["run", "hello.json"]);
+    assert_eq!((exit, &ran["output"]), (0, &json!("LLM(Say hello)")), "{ran}");
+}
+
+/// After a change of the configuration, no worker drives the runs that were started before.
+#[test]
+fn a_run_of_another_configuration_can_be_cancelled_and_continued() {
+    let world = TestServer::start();
+    let Some(mut cluster) = Cluster::start(&world.egress_config()) else { return };
+    cluster.place.write("ask.json", ASK);
+    let ask = || {
+        let (exit, asked) = cluster.place.run_json(&["run", "ask.json"]);
+        assert_eq!(exit, 4, "{asked}");
+        asked["run_id"].as_str().expect("an id").to_owned()
+    };
+    let [by_call, by_command, answered] = [ask(), ask(), ask()];
+    cluster.kill_workers();
+    let changed = cluster.add_place("");
+    let data = cluster.place.path("data").display().to_string();
+    let [address] = free_addresses();
+    let _worker = cluster.spawn_worker(&changed, &["--data-dir", &data, "--listen", &address.to_string()], &[]);
+    let server = RunningServer::start_with(&changed, &["--data-dir", &data], &[]);
+    let cancelled = server.post(&format!("/api/v1/runs/{by_call}/cancel?wait=20"), &json!({}));
+    assert_eq!((cancelled.status, &cancelled.json()["status"]), (200, &json!("cancelled")), "{cancelled:?}");
+    let cancelled = changed.run(&["--data-dir", &data, "cancel", &by_command]);
+    assert_eq!(exit_code(&cancelled), 0, "{}", stderr_text(&cancelled));
+    let continued = changed.run(&["--data-dir", &data, "answer", &answered, "rain"]);
+    assert_eq!(exit_code(&continued), 0, "{}", stderr_text(&continued));
+    assert_eq!(server.get(&format!("/api/v1/runs/{answered}")).json()["status"], "succeeded");
+}
+
+#[test]
+fn the_worker_reports_how_a_run_has_ended() {
+    let Some(cluster) = Cluster::start("") else { return };
+    cluster.place.write(
+        "fail.json",
+        r#"{"name": "fail", "steps": [{"name": "a", "functionId": "tool::file_read",
+        "mode": "sequential", "promptTemplate": "missing.txt"}]}"#,
+    );
+    let server = RunningServer::start(&cluster.place, &[]);
+    let started = server.post("/api/v1/runs", &json!({"workflow": "fail"}));
+    assert_eq!(started.status, 202, "{started:?}");
+    assert_eq!(started.json()["interruption"], json!(null), "{started:?}");
+    let run = started.json()["run_id"].as_str().expect("an id").to_owned();
+    cluster.wait_for_text("a run has failed");
+    assert_eq!(server.get(&format!("/api/v1/runs/{run}")).json()["status"], "failed");
+    // The server only follows it.
+    assert!(!server.get("/metrics").body.contains("flowloom_runs_ended_total{"));
+}
+
+#[test]
+fn a_run_without_a_worker_is_explained() {
+    let Some(mut cluster) = Cluster::start("") else { return };
+    cluster.place.write("hello.json", HELLO);
+    assert_eq!(exit_code(&cluster.place.run(&["run", "hello.json"])), 0);
+    cluster.kill_workers();
+    let started = cluster.place.start(&["run", "hello.json"]);
+    let mut printed = String::new();
+    let mut lines = BufReader::new(started.stderr.expect("a pipe")).lines();
+    while !printed.contains("no worker of Restate has begun the run") {
+        printed = lines.next().expect("it goes on").expect("text");
+    }
+    cluster.start_worker();
+    assert_eq!(lines.map_while(Result::ok).filter(|line| line.contains("no worker")).count(), 0);
 }
 
 #[test]

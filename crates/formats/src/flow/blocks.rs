@@ -166,7 +166,8 @@ impl FlowCompiler<'_> {
                 StepKind::Leaf(Leaf::Fail { code: Code::StepRefused, message })
             }
             (None, Ok(body)) => {
-                StepKind::Leaf(Leaf::Http(HttpSpec { method: self.parse_template(method), url, headers, body }))
+                let method = self.parse_template(method);
+                StepKind::Leaf(Leaf::Http(HttpSpec { method, url, headers, body, uses_tool_host: false }))
             }
         };
         let mut step = Step::new(key, kind);

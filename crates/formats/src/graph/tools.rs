@@ -213,15 +213,17 @@ impl<'a> ToolRecordReader<'a> {
             url: Template::from_literal(&format!("{base}/{}", path.trim_start_matches('/'))),
             headers,
             body: BodySpec::JsonValue(Data::Text(Template { parts: vec![TemplatePart::Ref(arguments)] })),
+            uses_tool_host: true,
         }
     }
 }
 
-/// Whether a path would lead out of the URL before it, or be changed when the request is sent. In URLs, `%2e` means a dot.
+/// Whether a path would lead out of the URL before it, or be changed when the request is sent. In URLs, `%2e` means a dot, and
+/// servers may read `%2f` and `%5c` as separators.
 fn leaves_base(path: &str) -> bool {
     let end = path.find(['?', '#']).unwrap_or(path.len());
-    let is_dots = |part: &str| matches!(part.to_lowercase().replace("%2e", ".").as_str(), "." | "..");
-    path.contains('\\') || path.chars().any(char::is_control) || path[..end].split('/').any(is_dots)
+    let plain = path[..end].to_lowercase().replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
+    path.contains('\\') || path.chars().any(char::is_control) || plain.split('/').any(|part| matches!(part, "." | ".."))
 }
 
 /// A tool record. Older records wrap the declaration once more, in `function` or in `parameters`.

@@ -6,6 +6,7 @@ use flowloom_core::chat::Role;
 use flowloom_core::chat::content;
 use flowloom_core::path::Path;
 use flowloom_core::plan::{AppendMessage, Env, HelperState, Loop, LoopHelper, ScopedSteps, TranscriptPiece, Vars};
+use flowloom_core::text_size::check_text_size;
 use flowloom_core::value::{Map, Value};
 
 use super::{Interpreter, Interrupt, StepContext, StepResult};
@@ -159,7 +160,11 @@ impl Interpreter {
         }
         let message = content::build_message(append.role, parts);
         match &append.thread {
-            Some(thread) if append.role != Role::System => env.append_message(thread, message),
+            Some(thread) if append.role != Role::System => {
+                env.append_message(thread, message);
+                let bytes = env.find_thread(thread).content_bytes();
+                check_text_size(bytes).map_err(|error| Interrupt::Failed(error, place.path.clone()))?;
+            }
             _ => {}
         }
         Ok(None)

@@ -246,7 +246,8 @@ impl effects::CodeRunner for World {
             self.read_store()?;
             self.wait_for_latency(context).await;
             let url = Rich::from("http://example.test/block");
-            let request_of = HttpRequest { method: "GET".into(), url, headers: Vec::new(), body: None };
+            let method = "GET".into();
+            let request_of = HttpRequest { method, url, headers: Vec::new(), body: None, uses_tool_host: false };
             let reply = host.send_http(request_of).await?;
             let prompt =
                 host.generate_reply(vec![Message::new(Role::User, "from a block")]).await?.text.unwrap_or_default();

@@ -73,7 +73,8 @@ pub(crate) fn generate_spec() -> Generate {
 fn http_step(key: &str, method: &str) -> Step {
     let url = Template::from_literal("http://example.test/a");
     let body = BodySpec::Text(variable_text("last"));
-    make_step(key, Leaf::Http(HttpSpec { method: Template::from_literal(method), url, headers: Vec::new(), body }))
+    let (method, headers) = (Template::from_literal(method), Vec::new());
+    make_step(key, Leaf::Http(HttpSpec { method, url, headers, body, uses_tool_host: false }))
 }
 
 fn retried_call(key: &str, function: &str) -> Step {

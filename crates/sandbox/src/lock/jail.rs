@@ -34,6 +34,9 @@ pub(crate) struct JailView {
 /// Mount point of the minimal file system: a folder that every Linux has, and that contains nothing of the view.
 const MOUNT_POINT: &str = "/proc";
 
+/// The host name inside.
+const HOST_NAME: &str = "sandbox";
+
 /// The namespaces to leave. Child processes get their own process namespace.
 fn own_namespaces() -> UnshareFlags {
     UnshareFlags::NEWNS | UnshareFlags::NEWPID | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS
@@ -41,7 +44,15 @@ fn own_namespaces() -> UnshareFlags {
 
 /// Leaves the namespaces of the machine, as root.
 pub(crate) fn leave_namespaces() -> Result<(), LockError> {
-    LockStep::LeaveNamespaces.check(raw::unshare_namespaces(own_namespaces()))
+    LockStep::LeaveNamespaces.check(raw::unshare_namespaces(own_namespaces()))?;
+    hide_host_name();
+    Ok(())
+}
+
+/// A new namespace begins with the name of the machine.
+fn hide_host_name() {
+    // Without the right to do so, the name stays visible, which harms nothing else.
+    let _ = raw::set_host_name(HOST_NAME);
 }
 
 /// Leaves the namespaces of the machine and that of its users, which an ordinary user can do.
@@ -52,7 +63,9 @@ pub(crate) fn leave_user_namespace() -> Result<(), LockError> {
     LockStep::LeaveNamespaces.check(raw::unshare_namespaces(own_namespaces() | UnshareFlags::NEWUSER))?;
     let _ = fs::write("/proc/self/setgroups", "deny");
     LockStep::MapUser.check(fs::write("/proc/self/uid_map", id_mapping(uid)))?;
-    LockStep::MapGroup.check(fs::write("/proc/self/gid_map", id_mapping(gid)))
+    LockStep::MapGroup.check(fs::write("/proc/self/gid_map", id_mapping(gid)))?;
+    hide_host_name();
+    Ok(())
 }
 
 /// Inside, the user is `nobody`, regardless of the user outside.

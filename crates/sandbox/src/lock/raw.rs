@@ -53,6 +53,13 @@ pub(crate) fn close_from(first: libc::c_uint) {
     unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) };
 }
 
+/// Sets the host name of the namespace of this process.
+pub(crate) fn set_host_name(name: &str) -> io::Result<()> {
+    // SAFETY: the kernel reads as many bytes as the text has.
+    check_result(unsafe { libc::sethostname(name.as_ptr().cast(), name.len()) }.into())?;
+    Ok(())
+}
+
 /// Prevents the process from gaining privileges by exec, which filters require.
 pub(crate) fn set_no_new_privileges() -> io::Result<()> {
     // SAFETY: sets a flag of the process.

@@ -90,7 +90,8 @@ fn check_request(
         sent.retain(|(other, _)| *other != name);
         sent.push((name, value.as_str().into()));
     }
-    Ok(HttpRequest { method, url: url.as_str().into(), headers: sent, body: body.map(|body| body.as_str().into()) })
+    let body = body.map(|body| body.as_str().into());
+    Ok(HttpRequest { method, url: url.as_str().into(), headers: sent, body, uses_tool_host: false })
 }
 
 #[cfg(test)]

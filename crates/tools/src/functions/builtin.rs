@@ -219,7 +219,7 @@ fn build_http_request(args: &CallArguments, url: &Rich) -> Result<HttpRequest, R
         }
     }
     let url = url.map_text(|text| normalize_url(text.trim()))?;
-    Ok(HttpRequest { method, url, headers, body })
+    Ok(HttpRequest { method, url, headers, body, uses_tool_host: false })
 }
 
 /// The result of `tool::http_request`: status, headers (values of one name joined) and body (parsed if it is JSON).

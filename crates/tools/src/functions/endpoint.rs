@@ -99,6 +99,6 @@ impl HttpFunction {
         if body.is_some() {
             add("content-type");
         }
-        Ok(HttpRequest { method, url: self.url.map_text(normalize_url)?, headers, body })
+        Ok(HttpRequest { method, url: self.url.map_text(normalize_url)?, headers, body, uses_tool_host: false })
     }
 }

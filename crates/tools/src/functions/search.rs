@@ -161,6 +161,6 @@ impl WebSearch {
         if body.is_some() {
             headers.push(("content-type".to_owned(), "application/json".into()));
         }
-        Ok(HttpRequest { method: method.to_owned(), url: url.as_str().into(), headers, body })
+        Ok(HttpRequest { method: method.to_owned(), url: url.as_str().into(), headers, body, uses_tool_host: false })
     }
 }

@@ -92,7 +92,8 @@ impl HttpClient {
     /// Downloads a URL that a person names. Redirects are followed, and no secrets are sent. Fails if the host
     /// may not be reached, if no complete response arrives in time, or if the response is too large.
     pub async fn download_url(&self, url: &str) -> Result<Download, ToolError> {
-        let request = HttpRequest { method: "GET".to_owned(), url: url.into(), headers: Vec::new(), body: None };
+        let (method, url) = ("GET".to_owned(), Rich::from(url));
+        let request = HttpRequest { method, url, headers: Vec::new(), body: None, uses_tool_host: false };
         let sender = RequestSender::of_person();
         let mut used = UsedSecrets::new(self.secrets(), Destination::Machine);
         let limit = self.limits.total;
@@ -129,7 +130,10 @@ impl HttpClient {
     ) -> Result<LastHop, HttpError> {
         let mut hop = OutgoingRequest::new(request, sender, used, &self.limits)?;
         for _ in 0..=self.limits.redirects {
-            let route = self.policy.check_url(&hop.url)?;
+            let route = match sender.head {
+                Requester::Configuration => self.policy.check_configured_url(&hop.url)?,
+                Requester::Definition(_) => self.policy.check_url(&hop.url)?,
+            };
             let client = self.client_for(route)?;
             let response = retry_without_descriptors(|| hop.send_with(client)).await;
             let response = response.map_err(|error| HttpError::from_request(error, &hop.url, &self.limits))?;

@@ -162,9 +162,9 @@ impl HttpClient {
         built.as_ref().map_err(|error| ExchangeError::ClientNotCreated(error.clone()))
     }
 
-    /// A client for one permitted URL, for protocols on top of HTTP. It follows no redirects.
+    /// A client for one configured and permitted URL, for protocols on top of HTTP. It follows no redirects.
     pub(crate) fn guarded_client(&self, url: &Url) -> Result<reqwest::Client, HttpError> {
-        Ok(self.client_for(self.policy.check_url(url)?)?.clone())
+        Ok(self.client_for(self.policy.check_configured_url(url)?)?.clone())
     }
 
     fn client_builder(&self, route: Route) -> reqwest::ClientBuilder {
@@ -194,7 +194,11 @@ impl HttpSender for HttpClient {
 
     fn send_request<'a>(&'a self, request: &'a HttpRequest, context: &'a EffectContext) -> EffectFuture<'a, HttpReply> {
         Box::pin(async move {
-            let received = self.exchange(request, &RequestSender::of_definition(context)).await?;
+            let sender = match request.uses_tool_host {
+                true => RequestSender::of_configuration(context),
+                false => RequestSender::of_definition(context),
+            };
+            let received = self.exchange(request, &sender).await?;
             Ok(HttpReply { status: received.status, headers: received.headers, body: received.text })
         })
     }

@@ -63,6 +63,7 @@ impl PageScraper {
             url: url.map_text(|text| normalize_url(text.trim())).map_err(RequestError::Refused)?,
             headers: vec![("accept".to_owned(), accept.into())],
             body: None,
+            uses_tool_host: false,
         };
         let received = self.client.exchange(&request, &RequestSender::of_definition(context)).await.map_err(
             |error| match error {

@@ -84,8 +84,8 @@ pub enum SecretError {
     /// It is bound to no host, and the definition is a tenant's, or a caller with a key chose values in it.
     #[error(
         "the secret {name} is bound to no host, so it is available neither to definitions of users nor to a run in which \
-         a caller chose more than the inputs (a step alone, a fork with other values); the operator can set `hosts` of \
-         [secrets.{name}]"
+         a caller chose more than the inputs (a step alone, a fork with other values, the memory or files that it reads); the \
+         operator can set `hosts` of [secrets.{name}]"
     )]
     NoHosts {
         /// Its name.

@@ -224,7 +224,7 @@ async fn resolved_addresses_are_vetted() {
 }
 
 fn get_request(url: &str) -> HttpRequest {
-    HttpRequest { method: "GET".to_owned(), url: url.into(), headers: Vec::new(), body: None }
+    HttpRequest { method: "GET".to_owned(), url: url.into(), headers: Vec::new(), body: None, uses_tool_host: false }
 }
 
 /// N-04 down to the socket: a public name that resolves to our own server is not dialled. Only the port rule is lifted.
@@ -299,4 +299,15 @@ async fn proxies_of_the_environment_are_ignored() {
     let received =
         client_for(&[&server]).exchange(&get_request(&server.url_of("/")), &sender()).await.expect("a reply");
     assert_eq!(received.text, "direct");
+}
+
+#[test]
+fn a_configured_host_is_not_reached_by_definitions() {
+    let configured = EgressPolicy::with_allow_list(["127.0.0.1:9001"]).expect("valid").allow;
+    let policy = EgressPolicy { configured, ..EgressPolicy::default() };
+    let url = |text: &str| Url::parse(text).expect("a URL");
+    assert!(policy.check_url(&url("http://127.0.0.1:9001/admin")).is_err());
+    assert_eq!(policy.check_configured_url(&url("http://127.0.0.1:9001/tool")).ok(), Some(Route::Allowed));
+    assert!(policy.check_configured_url(&url("http://127.0.0.1:9002/tool")).is_err());
+    assert!(policy.check_configured_url(&url("ftp://127.0.0.1:9001/tool")).is_err());
 }

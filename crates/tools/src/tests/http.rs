@@ -19,7 +19,8 @@ const SECRET_VALUE: &str = "s3cret/+ \"value";
 
 fn new_request(method: &str, url: &str, headers: &[(&str, &str)], body: Option<&str>) -> HttpRequest {
     let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), rich_text(value))).collect();
-    HttpRequest { method: method.to_owned(), url: rich_text(url), headers, body: body.map(rich_text) }
+    let body = body.map(rich_text);
+    HttpRequest { method: method.to_owned(), url: rich_text(url), headers, body, uses_tool_host: false }
 }
 
 async fn get_url(client: &HttpClient, url: &str) -> Result<HttpResponse, StepFailure> {

@@ -18,7 +18,7 @@ use flowloom_runtime::command::RunCommand;
 use flowloom_runtime::effects::BoxFuture;
 use flowloom_runtime::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
 use flowloom_runtime::remote::{ClaimedSession, DriveRequest, DriveState, RunDriver};
-use flowloom_runtime::{ENGINE_SEMANTICS, Engine, JournalError, RunError};
+use flowloom_runtime::{ENGINE_SEMANTICS, Engine, JournalError, RunError, RunOutcome};
 use parking_lot::Mutex;
 use test_restate::{RestateServer, free_addresses};
 use tokio::net::{TcpListener, TcpSocket};
@@ -378,4 +378,6 @@ impl WorkerHost for CaseWorker {
         self.runs.texts.lock().insert(hash, None);
         Box::pin(async { Ok(()) })
     }
+
+    fn report_outcome(&self, _outcome: &RunOutcome) {}
 }

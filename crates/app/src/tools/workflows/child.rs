@@ -17,7 +17,7 @@ use flowloom_runtime::command::RunCommand;
 use flowloom_runtime::effects::{Clock, EffectContext};
 use flowloom_runtime::fair::FairPermit;
 use flowloom_runtime::remote::DriveState;
-use flowloom_runtime::{JournalError, RunOutcome};
+use flowloom_runtime::{JournalError, Run, RunOutcome};
 use flowloom_store::Store;
 
 use super::WorkflowHost;
@@ -145,10 +145,16 @@ impl ChildRunHost for ChildRunProcess<'_> {
     }
 
     async fn drive_run(&self, opening: OpeningRun) -> Result<RunOutcome, ChildRunError> {
-        let driven = tokio::spawn(async move { Ok(opening.await?.drive_to_end().await) }).await;
-        let driven = driven.map_err(|error| ChildRunError::Aborted(error.to_string()))?;
-        let outcome: RunOutcome = driven.map_err(ChildRunError::Unopened)?;
-        if let Some(telemetry) = self.engines.trace_exporter().filter(|_| outcome.broken.is_none()) {
+        let driven = tokio::spawn(async move {
+            let run = opening.await?;
+            let is_driven_here = matches!(run, Run::Local(_));
+            Ok((run.drive_to_end().await, is_driven_here))
+        });
+        let driven = driven.await.map_err(|error| ChildRunError::Aborted(error.to_string()))?;
+        let (outcome, is_driven_here): (RunOutcome, bool) = driven.map_err(ChildRunError::Unopened)?;
+        // The worker that drives a run exports it.
+        let telemetry = self.engines.trace_exporter().filter(|_| is_driven_here && outcome.broken.is_none());
+        if let Some(telemetry) = telemetry {
             telemetry.export_run(&outcome.state);
         }
         Ok(outcome)

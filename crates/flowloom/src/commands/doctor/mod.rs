@@ -7,7 +7,7 @@ use std::path::Path;
 use flowloom_app::config::{Config, find_shared_data_folder};
 use flowloom_app::definitions::function_files::list_unreadable_functions;
 use flowloom_app::models::ModelList;
-use flowloom_app::restate::check_server;
+use flowloom_app::restate::{check_server, find_worker};
 use flowloom_app::secrets::list_secret_names;
 use flowloom_app::wiring;
 use flowloom_models_local::check_processor;
@@ -63,6 +63,7 @@ pub(crate) async fn run_doctor(global: &Global, reads_data: bool) -> CommandResu
     .concat();
     findings.extend(check_engine(&config).await);
     if has_database(&config) {
+        findings.extend(check_workers(&config).await);
         findings.push(check_writes(&config).await);
         findings.extend(match reads_data {
             true => stored_data::check_all_data(&config),
@@ -295,6 +296,21 @@ async fn check_engine(config: &Config) -> Option<DoctorCheck> {
     Some(match check_server(ingress).await {
         Ok(()) => passed_check("engine", format!("Restate at {ingress} answers"), ""),
         Err(error) => DoctorCheck { is_fine: false, ..passed_check("engine", error.to_string(), "") },
+    })
+}
+
+/// Whether a worker of Restate answers that drives runs of this project and configuration. `None` if that cannot be asked: the
+/// admin API can have an address that only workers know.
+async fn check_workers(config: &Config) -> Option<DoctorCheck> {
+    let ingress = config.engine.restate.as_ref()?;
+    let store = Store::open_with(&config.store_settings()).ok()?;
+    let found = find_worker(config, &store, ingress).await.ok()?;
+    Some(match found {
+        Some(address) => passed_check("workers", format!("one answers at {address}"), ""),
+        None => {
+            let message = "none with this project and configuration answers; start one with flowloom worker";
+            DoctorCheck { is_fine: false, ..passed_check("workers", message, "") }
+        }
     })
 }
 
