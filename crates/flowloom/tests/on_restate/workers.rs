@@ -213,14 +213,15 @@ fn a_run_without_a_worker_is_explained() {
     cluster.place.write("hello.json", HELLO);
     assert_eq!(exit_code(&cluster.place.run(&["run", "hello.json"])), 0);
     cluster.kill_workers();
-    let started = cluster.place.start(&["run", "hello.json"]);
+    let mut started = cluster.place.start(&["run", "hello.json"]);
     let mut printed = String::new();
-    let mut lines = BufReader::new(started.stderr.expect("a pipe")).lines();
+    let mut lines = BufReader::new(started.stderr.take().expect("a pipe")).lines();
     while !printed.contains("no worker of Restate has begun the run") {
         printed = lines.next().expect("it goes on").expect("text");
     }
     cluster.start_worker();
     assert_eq!(lines.map_while(Result::ok).filter(|line| line.contains("no worker")).count(), 0);
+    assert!(started.wait().expect("it ends").success());
 }
 
 #[test]
