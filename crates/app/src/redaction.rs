@@ -17,8 +17,18 @@ use crate::wiring::build_default_models;
 
 /// The redactor for the log, which names the secrets for the operator; `None` if there is nothing to redact.
 pub fn build_log_redactor(config: &Config) -> Option<Arc<dyn Redactor>> {
+    build_redactor(config, SHARED_USER)
+}
+
+/// The redactor for what all users may read, which names no secret; `None` if there is nothing to redact.
+pub(crate) fn build_nameless_redactor(config: &Config) -> Option<Arc<dyn Redactor>> {
+    // No user has the empty name.
+    build_redactor(config, "")
+}
+
+fn build_redactor(config: &Config, user: &str) -> Option<Arc<dyn Redactor>> {
     let redactors = UserRedactors::new(config);
-    (!redactors.is_empty()).then(|| redactors.redactor_for(SHARED_USER))
+    (!redactors.is_empty()).then(|| redactors.redactor_for(user))
 }
 
 /// The redactors of this process.
@@ -48,13 +58,6 @@ impl UserRedactors {
     /// Whether there is nothing to redact.
     pub(crate) fn is_empty(&self) -> bool {
         self.values.is_empty()
-    }
-
-    /// The redactor for what all users may read, which names no secret; `None` if there is nothing to redact.
-    pub(crate) fn nameless_redactor(&self) -> Option<Arc<dyn Redactor>> {
-        let hidden = |(_, value): &(String, String)| HiddenSecret { name: None, value: value.clone() };
-        let build = || Arc::new(SecretRedactor::new(self.values.iter().map(hidden))) as Arc<dyn Redactor>;
-        (!self.is_empty()).then(build)
     }
 
     /// The secrets that are hidden from the texts of a user.

@@ -414,10 +414,8 @@ impl Engine {
     fn build_run(&self, plan: Arc<Plan>, log: Arc<RunLog>, created: &RunCreated, start: u64) -> LocalRun {
         let left = FinalEnv::default();
         let keeping = ThreadStorage::new(created, &plan, &left);
-        let root = {
-            let interpreter = self.build_interpreter(&log, &plan, created);
-            start_interpreter(interpreter, plan, created, left.clone())
-        };
+        let interpreter = self.build_interpreter(&log, &plan, created);
+        let root = start_interpreter(interpreter, plan, created, left.clone());
         let drive = Drive::new(root, log.clone(), self.journal.clone()).with_thread_storage(keeping).with_deadline(
             &*self.effects.clock,
             start,

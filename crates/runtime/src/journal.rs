@@ -215,6 +215,9 @@ pub fn split_owner(owner: &str) -> (&str, &str) {
 /// Separates the user from the project in an owner.
 const PROJECT_MARK: &str = "\u{1}project ";
 
+/// The user whose definitions every user may use, and whose runs are the operator's.
+pub const SHARED_USER: &str = "local";
+
 /// The owner of the memory of a run.
 pub fn memory_owner(created: &RunCreated) -> String {
     scope_user(created.project.as_ref().map_or("", |project| &project.name), &created.user)

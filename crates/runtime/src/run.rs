@@ -50,6 +50,11 @@ impl Run {
         }
     }
 
+    /// Whether this process drives it.
+    pub fn is_local(&self) -> bool {
+        matches!(self, Run::Local(_))
+    }
+
     fn publisher(&self) -> &Publisher {
         match self {
             Run::Local(run) => &run.log.publisher,

@@ -3,15 +3,14 @@
 
 use flowloom_core::plan::{Block, BlockCode, Leaf, MemoryOperation, Plan, Step, StepKind};
 
-/// The user whose runs are the operator's.
-const OPERATOR: &str = "local";
+use crate::journal::SHARED_USER;
 
 /// The function that reads a file of the user, or else a shared one.
 const FILE_READ_FUNCTION: &str = "tool::file_read";
 
 /// Whether a run of `user` reads what the user may have written.
 pub(crate) fn is_steered_by_user(plan: &Plan, user: &str) -> bool {
-    if user == OPERATOR {
+    if user == SHARED_USER {
         return false;
     }
     let mut reads_own_data = false;

@@ -65,18 +65,23 @@ impl StoredRuns {
         if recorded.is_final() || !is_known_here || !self.is_cancelled(run).await? {
             return Ok(false);
         }
-        self.check_project(&opened)?;
-        let engine = self.engine_for_run(&opened)?.without_driver();
-        match engine.resume_run(run, opened.plan.clone()).await {
+        let runs = self.clone();
+        // A caller who leaves in between would leave a run that this process has claimed and does not drive.
+        tokio::spawn(async move { runs.claim_and_end(&opened).await }).await?
+    }
+
+    /// Drives a cancelled run to its end. Returns `false` if another process drives it, or if it has ended.
+    async fn claim_and_end(&self, opened: &LoadedRun) -> Result<bool, AppError> {
+        self.check_project(opened)?;
+        let engine = self.engine_for_run(opened)?.without_driver();
+        match engine.resume_run(opened.id, opened.plan.clone()).await.map_err(AppError::from) {
             Ok(run) => {
                 self.report_driven(&run.drive_to_end().await);
                 Ok(true)
             }
-            Err(RunError::Ended(_)) => Ok(false),
-            Err(error) => {
-                let error = AppError::from(error);
-                if error.is_left_to_others() { Ok(false) } else { Err(error) }
-            }
+            Err(AppError::Run(RunError::Ended(_))) => Ok(false),
+            Err(error) if error.is_left_to_others() => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

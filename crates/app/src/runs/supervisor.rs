@@ -262,7 +262,7 @@ impl RunSupervisor {
             live.insert(id, supervised);
         }
         let live = self.clone();
-        let is_driven_here = matches!(run, Run::Local(_));
+        let is_driven_here = run.is_local();
         let mut driving = Box::pin(async move {
             let outcome = run.drive_to_end().await;
             let started = StartedRunNames { plan: &plan, user: &user };

@@ -19,7 +19,7 @@ use crate::config::mcp::{McpSettings, NeedsApproval};
 use crate::definitions::bundle::AvailableTools;
 use crate::definitions::sources::ServerTools;
 use crate::error::AppError;
-use crate::redaction::UserRedactors;
+use crate::redaction::build_nameless_redactor;
 
 /// Environment variables that server processes inherit.
 const INHERITED_VARIABLES: [&str; 2] = ["PATH", "HOME"];
@@ -39,7 +39,7 @@ pub struct McpServers {
 impl McpServers {
     /// The servers of a configuration; none is started yet.
     pub fn new(config: &Config, secrets: Arc<dyn Secrets>, client: Arc<HttpClient>) -> McpServers {
-        let redactor = if config.mcp.is_empty() { None } else { UserRedactors::new(config).nameless_redactor() };
+        let redactor = if config.mcp.is_empty() { None } else { build_nameless_redactor(config) };
         McpServers { folder: config.base_folder(), secrets, client, known: Mutex::default(), redactor }
     }
 

@@ -215,7 +215,7 @@ pub(super) async fn drive_watched(
     watcher: Box<dyn watch::Watcher>,
     on_interrupt: OnInterrupt,
 ) -> Result<RunOutcome, CommandError> {
-    let (id, is_remote) = (run.id(), matches!(run, Run::Remote(_)));
+    let (id, is_remote) = (run.id(), !run.is_local());
     let stopped = || if is_remote { CommandError::of_detachment(id) } else { CommandError::of_interruption(id) };
     let stop = stop::defer_stop();
     let forwarding = tokio::spawn(watch::forward_events(run.subscribe(), app.store.clone(), id, watcher));

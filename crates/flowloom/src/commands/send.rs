@@ -97,7 +97,7 @@ pub(super) fn describe_stored(run: RunId) -> CommandError {
     let show = hint::command_line(&format!("show {run}"));
     let message = format!(
         "the command to the run {run} is stored, but no worker has applied it within {} s; it will be applied as soon as a \
-         worker takes the run; {show} shows its state, and why no worker takes it if that is known",
+         worker takes the run; {show} shows its state and, if it is known, why no worker takes it",
         DECISION_TIMEOUT.as_secs()
     );
     CommandError { exit: STORED_EXIT, ..CommandError::new(Code::RunOwned, message) }

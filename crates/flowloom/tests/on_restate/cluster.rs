@@ -104,12 +104,7 @@ impl Cluster {
         worker
     }
 
-    /// A worker of a workspace at the address of the cluster, which may not be registered yet.
-    pub(crate) fn spawn_unheard(&self, place: &Workspace, environment: &[(&str, &str)]) -> Worker {
-        self.spawn_unregistered(place, &[], environment)
-    }
-
-    /// A worker of a workspace, which may not be registered yet.
+    /// A worker of a workspace, which may not be registered yet. Without further arguments it has the address of the cluster.
     pub(crate) fn spawn_unregistered(
         &self,
         place: &Workspace,

@@ -164,7 +164,7 @@ fn a_run_that_kills_its_workers_is_quarantined_until_somebody_resumes_it() {
     for _ in 0..3 {
         worker.wait_for_end();
         // It may end before it reports that it has registered.
-        worker = cluster.spawn_unheard(&cluster.place, &deadly);
+        worker = cluster.spawn_unregistered(&cluster.place, &[], &deadly);
     }
     let ended = started.wait_with_output().expect("it ends");
     assert_eq!(cluster.place.run_json(&["show", "last"]).1["status"], "quarantined", "{}", stderr_text(&ended));

@@ -17,7 +17,7 @@ use flowloom_runtime::command::RunCommand;
 use flowloom_runtime::effects::{Clock, EffectContext};
 use flowloom_runtime::fair::FairPermit;
 use flowloom_runtime::remote::DriveState;
-use flowloom_runtime::{JournalError, Run, RunOutcome};
+use flowloom_runtime::{JournalError, RunOutcome};
 use flowloom_store::Store;
 
 use super::WorkflowHost;
@@ -147,7 +147,7 @@ impl ChildRunHost for ChildRunProcess<'_> {
     async fn drive_run(&self, opening: OpeningRun) -> Result<RunOutcome, ChildRunError> {
         let driven = tokio::spawn(async move {
             let run = opening.await?;
-            let is_driven_here = matches!(run, Run::Local(_));
+            let is_driven_here = run.is_local();
             Ok((run.drive_to_end().await, is_driven_here))
         });
         let driven = driven.await.map_err(|error| ChildRunError::Aborted(error.to_string()))?;
