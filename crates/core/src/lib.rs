@@ -20,6 +20,7 @@ pub mod render;
 pub mod rich;
 pub mod schema_work;
 pub mod value;
+mod value_size;
 
 // Names and limits of runs, steps and texts.
 pub mod id;

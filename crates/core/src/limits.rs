@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::chat::Usage;
+#[cfg(doc)]
+use crate::value::Value;
 
 /// The limits of a run. `None` means no limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +26,8 @@ pub struct Limits {
     pub time_ms: Option<u64>,
     /// Size of one step's output, in bytes.
     pub output_bytes: u64,
+    /// Memory that the outputs of all steps of a run take together, in bytes: [`Value::memory_bytes`].
+    pub total_output_bytes: u64,
     /// Size of one source file, in bytes.
     pub source_bytes: u64,
     /// Size of a user's whole memory, in bytes. A write beyond it fails; stored values stay usable.
@@ -56,6 +60,7 @@ impl Limits {
             parallel: u32::MAX,
             time_ms: None,
             output_bytes: u64::MAX,
+            total_output_bytes: u64::MAX,
             source_bytes: u64::MAX,
             memory_bytes: u64::MAX,
             tokens: None,
@@ -89,6 +94,7 @@ impl Limits {
             parallel: self.parallel.min(plan.parallel),
             time_ms: least(self.time_ms, plan.time_ms),
             output_bytes: self.output_bytes.min(plan.output_bytes),
+            total_output_bytes: self.total_output_bytes.min(plan.total_output_bytes),
             source_bytes: self.source_bytes.min(plan.source_bytes),
             memory_bytes: self.memory_bytes.min(plan.memory_bytes),
             tokens: least(self.tokens, plan.tokens),
@@ -108,6 +114,7 @@ impl Default for Limits {
             parallel: 10_000,
             time_ms: None,
             output_bytes: 16 << 20,
+            total_output_bytes: 1 << 30,
             source_bytes: 4 << 20,
             memory_bytes: 8 << 20,
             tokens: None,

@@ -299,18 +299,6 @@ impl Value {
         }
     }
 
-    /// Approximate size of the value as text, in bytes, for limits. Does not render the value.
-    pub fn approximate_bytes(&self) -> usize {
-        match self {
-            Value::Null | Value::Bool(_) => 4,
-            Value::Number(_) => 8,
-            Value::String(text) => text.len() + 2,
-            Value::List(items) => 2 + items.iter().map(Value::approximate_bytes).sum::<usize>(),
-            Value::Map(map) => 2 + map.iter().map(|(k, v)| k.len() + 4 + v.approximate_bytes()).sum::<usize>(),
-            Value::Blob(blob) => 64 + blob.data.len(),
-        }
-    }
-
     /// The value with `map` applied to all its strings, but not to the keys of objects.
     pub fn map_strings(&self, map: &dyn Fn(&str) -> String) -> Value {
         match self {

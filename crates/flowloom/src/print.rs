@@ -5,9 +5,11 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::io::IsTerminal as _;
+use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::Serialize;
 
 use crate::style::{apply_styles, colors_stderr, colors_stdout};
 use crate::terminal::width::{stderr_columns, stdout_columns, wrap_hanging, wrap_lines};
@@ -50,7 +52,7 @@ pub(crate) fn show_path(path: &Path) -> String {
 }
 
 /// A JSON text in which characters that could control a terminal are escapes. Outside of its strings it has none.
-pub(crate) fn escape_controls(json: &str) -> Cow<'_, str> {
+fn escape_controls(json: &str) -> Cow<'_, str> {
     if !json.contains(is_control) {
         return json.into();
     }
@@ -74,8 +76,38 @@ pub(crate) fn has_printed() -> bool {
 pub(crate) fn write_stdout(text: fmt::Arguments<'_>) {
     HAS_PRINTED.store(true, Ordering::Relaxed);
     let text = text.to_string();
-    let text = if std::io::stdout().is_terminal() { replace_controls(&text) } else { text.into() };
+    let text = if io::stdout().is_terminal() { replace_controls(&text) } else { text.into() };
     std::print!("{}", apply_styles(&text, colors_stdout()));
+}
+
+/// Prints a value as JSON to stdout, piece by piece: the result of a run may be large.
+pub(crate) fn write_json(value: &impl Serialize, is_indented: bool) {
+    HAS_PRINTED.store(true, Ordering::Relaxed);
+    let mut out = EscapingWriter(BufWriter::new(io::stdout().lock()));
+    let written = match is_indented {
+        true => serde_json::to_writer_pretty(&mut out, value),
+        false => serde_json::to_writer(&mut out, value),
+    };
+    let ended = written.map_err(io::Error::from).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
+    if let Err(error) = ended {
+        // As the macros of the standard library do.
+        panic!("failed printing to stdout: {error}");
+    }
+}
+
+/// Replaces characters of JSON that could control a terminal by escapes. Each write must be whole characters.
+struct EscapingWriter<W>(W);
+
+impl<W: Write> Write for EscapingWriter<W> {
+    fn write(&mut self, json: &[u8]) -> io::Result<usize> {
+        let text = std::str::from_utf8(json).map_err(io::Error::other)?;
+        self.0.write_all(escape_controls(text).as_bytes())?;
+        Ok(json.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// Prints text for people to stdout, also if it goes through a pipe: its reader is often a terminal.
@@ -144,8 +176,9 @@ mod tests {
     #[test]
     fn json_keeps_its_value_without_controls() {
         let value = serde_json::json!({"a\u{9b}": "b\u{202e}\u{7f}\u{1b}\n\u{e9}"});
-        let text = serde_json::to_string_pretty(&value).expect("JSON");
-        let escaped = escape_controls(&text);
+        let mut out = EscapingWriter(Vec::new());
+        serde_json::to_writer_pretty(&mut out, &value).expect("JSON");
+        let escaped = String::from_utf8(out.0).expect("text");
         assert!(!escaped.contains(is_control) && escaped.contains('\u{e9}'), "{escaped}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).expect("JSON"), value);
     }

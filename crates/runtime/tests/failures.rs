@@ -130,6 +130,9 @@ fn every_limit_ends_the_run_with_its_code() {
     Trial::new(nested_workflows(9)).assert_failure(Status::Failed, Code::LimitSubflow);
     let small = Limits { output_bytes: 100, ..Limits::default() };
     Trial::new(call_step("a", "big")).with_limits(small).assert_failure(Status::Failed, Code::LimitOutput);
+    let two_large = sequence_step("s", vec![call_step("a", "big"), call_step("b", "big")]);
+    let total = Limits { total_output_bytes: 1_500, ..Limits::default() };
+    Trial::new(two_large).with_limits(total).assert_failure(Status::Failed, Code::LimitOutput);
     let short = Limits { time_ms: Some(1000), ..Limits::default() };
     Trial::new(call_step("a", "hang")).with_limits(short).assert_failure(Status::TimedOut, Code::LimitTime);
 }

@@ -1,9 +1,9 @@
 // Adds a part of the chosen kind: after the selected one, or inside it.
 import { AddDialog } from "./add-dialog";
-import { type Edit, END, type Inspection, type Part } from "./definition";
+import type { Edit, Inspection, Part } from "./definition";
 import type { Outcome } from "./edit-queue";
-import { listOf, positionOf } from "./part-actions";
 import type { Path } from "./path";
+import { END, listOf, positionOf } from "./siblings";
 
 /** Actions of Markdown with actions inside. */
 const CONTAINERS = ["Loop", "Cond", "Else"];

@@ -120,7 +120,13 @@ export default function BuilderPane(props: BuilderPaneProps) {
           onNotice={setNotice}
         />
         <section className="builder-graph" aria-label={t.workflow.graph}>
-          <PartGraph {...shared} graph={props.graph} whyNoGraph={props.whyNoGraph} format={format} />
+          <PartGraph
+            {...shared}
+            graph={props.graph}
+            whyNoGraph={props.whyNoGraph}
+            format={format}
+            hasOldSteps={builder.hasOldSteps}
+          />
         </section>
         <FormColumn {...props} {...shared} part={part} file={file} notice={notice} names={scope.names} />
       </div>

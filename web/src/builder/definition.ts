@@ -25,9 +25,6 @@ export type Edit =
 
 export type Question = "completions" | "meaning" | "fixes" | "variables" | "names";
 
-/** The position after the last part of a list. */
-export const END = 1_000_000;
-
 function toSource(source: Source, format: string | undefined) {
   return { entry: source.entry, files: source.files, ...(format && { format }) };
 }

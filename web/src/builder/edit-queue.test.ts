@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Edit } from "./definition";
-import { EditQueue } from "./edit-queue";
+import { type Applied, EditQueue } from "./edit-queue";
 import type { Path } from "./path";
 
 const REFUSED = new Error("refused");
@@ -10,17 +10,20 @@ function editOf(name: string): Edit[] {
   return [{ do: "remove", path: [name] }];
 }
 
+const keep = (edits: readonly Edit[]) => [...edits];
+
 /** A queue whose changes fail with the errors of `failures`, by name. */
-function createQueue(failures: Record<string, Error | undefined>) {
+function createQueue(failures: Record<string, Error | undefined>, rebase: Applied["rebase"] = keep) {
   const made: string[] = [];
   const queue = new EditQueue({
-    apply: async (edits): Promise<Path | undefined> => {
+    apply: async (edits) => {
       const [edit] = edits;
       const name = edit?.do === "remove" ? String(edit.path[0]) : "";
       const failure = failures[name];
       if (failure) throw failure;
       made.push(name);
-      return [name];
+      const part: Path = [name];
+      return { part, rebase };
     },
     whyRefused: (error) => (error === REFUSED ? "refused" : undefined),
     onChange: () => undefined,
@@ -54,4 +57,19 @@ test("kept changes can be given up, and later ones are made", async () => {
   expect(queue.isEmpty).toBe(true);
   await queue.push(editOf("b"));
   expect(made).toEqual(["b"]);
+});
+
+test("changes that wait are adapted to those before them, or refused if their part is gone", async () => {
+  const rebase = (edits: readonly Edit[]) => {
+    const [edit] = edits;
+    return edit?.do === "remove" && edit.path[0] === "b" ? editOf("b2") : undefined;
+  };
+  const { queue, made } = createQueue({}, rebase);
+  const outcomes = await Promise.all(["a", "b"].map((name) => queue.push(editOf(name))));
+  expect([outcomes.map(({ state }) => state), made]).toEqual([
+    ["done", "done"],
+    ["a", "b2"],
+  ]);
+  const [, gone] = await Promise.all(["a", "c"].map((name) => queue.push(editOf(name))));
+  expect([gone?.state, queue.isEmpty]).toEqual(["refused", true]);
 });

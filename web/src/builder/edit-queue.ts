@@ -1,4 +1,5 @@
 // Changes of a definition, one after another. What failed without a refusal is kept, and asked for again first, or discarded.
+import { t } from "../strings";
 import type { Edit } from "./definition";
 import type { Path } from "./path";
 
@@ -14,11 +15,19 @@ export function refuse(why: string): Outcome {
   return { state: "refused", why };
 }
 
+/** A change that was made. */
+export type Applied = {
+  /** The part that was added or moved. */
+  part: Path | undefined;
+  /** The edits of a later change in the definition as it is now; undefined if a part that they name is gone. */
+  rebase: (edits: readonly Edit[]) => Edit[] | undefined;
+};
+
 type Waiting = { edits: Edit[]; resolve: (outcome: Outcome) => void };
 
 type QueueParts = {
-  /** Makes a change; returns the part that was added or moved. */
-  apply: (edits: Edit[]) => Promise<Path | undefined>;
+  /** Makes a change. */
+  apply: (edits: Edit[]) => Promise<Applied>;
   /** Why the server refused a change; undefined if the same change can succeed later. */
   whyRefused: (error: unknown) => string | undefined;
   /** Called when the queue is empty, or no longer, and when a change has failed. */
@@ -26,7 +35,7 @@ type QueueParts = {
 };
 
 export class EditQueue {
-  private readonly waiting: Waiting[] = [];
+  private waiting: Waiting[] = [];
   private running: Promise<boolean> | undefined;
 
   constructor(private readonly parts: QueueParts) {}
@@ -44,9 +53,7 @@ export class EditQueue {
 
   /** Makes the changes that wait; false if one of them can only be made later. */
   run(): Promise<boolean> {
-    this.running ??= this.work().finally(() => {
-      this.running = undefined;
-    });
+    this.running ??= this.work();
     return this.running;
   }
 
@@ -58,28 +65,48 @@ export class EditQueue {
   }
 
   private async work(): Promise<boolean> {
-    this.parts.onChange(undefined);
-    for (let first = this.waiting[0]; first; first = this.waiting[0]) {
-      const failure = await this.perform(first);
-      if (failure && this.parts.whyRefused(failure.error) === undefined) {
-        for (const { resolve } of this.waiting) resolve({ state: "kept" });
+    // So that `running` is set before it is reset. The reset follows the last look at what waits: nothing comes between.
+    await undefined;
+    try {
+      this.parts.onChange(undefined);
+      for (let first = this.waiting[0]; first; first = this.waiting[0]) {
+        const failure = await this.perform(first);
+        if (failure && this.parts.whyRefused(failure.error) === undefined) {
+          for (const { resolve } of this.waiting) resolve({ state: "kept" });
+          this.parts.onChange(failure);
+          return false;
+        }
+        this.waiting.shift();
         this.parts.onChange(failure);
-        return false;
       }
-      this.waiting.shift();
-      this.parts.onChange(failure);
+      return true;
+    } finally {
+      this.running = undefined;
     }
-    return true;
   }
 
   private async perform({ edits, resolve }: Waiting): Promise<{ error: unknown } | undefined> {
     try {
-      resolve({ state: "done", part: await this.parts.apply(edits) });
+      const { part, rebase } = await this.parts.apply(edits);
+      this.rebaseWaiting(rebase);
+      resolve({ state: "done", part });
       return undefined;
     } catch (error) {
       const why = this.parts.whyRefused(error);
       if (why !== undefined) resolve({ state: "refused", why });
       return { error };
     }
+  }
+
+  /** Adapts the changes behind the first one, which was made, to the definition as it is now. */
+  private rebaseWaiting(rebase: Applied["rebase"]): void {
+    const [first, ...later] = this.waiting;
+    const kept = later.flatMap(({ edits, resolve }) => {
+      const rebased = rebase(edits);
+      if (rebased) return [{ edits: rebased, resolve }];
+      resolve({ state: "refused", why: t.build.partGone });
+      return [];
+    });
+    this.waiting = first ? [first, ...kept] : kept;
   }
 }

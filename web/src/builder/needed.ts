@@ -1,5 +1,6 @@
 // What a part refers to in its definition: the agent of a node, and the block that it is made of.
-import { type Edit, END, type Inspection, type Part, type Source } from "./definition";
+import type { Edit, Inspection, Part, Source } from "./definition";
+import { END } from "./siblings";
 
 /** The keys with which a node names a part of a list. */
 const REFERENCES: Record<string, readonly string[]> = {

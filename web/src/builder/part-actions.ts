@@ -6,25 +6,13 @@ import { t } from "../strings";
 import { copyText } from "../ui/copy";
 import { isTyping, useKeys } from "../ui/keyboard";
 import { readCopied, writeCopied } from "./clipboard";
-import { type Edit, END, type Inspection, type Part, type Source } from "./definition";
+import type { Edit, Inspection, Part, Source } from "./definition";
 import type { Outcome } from "./edit-queue";
 import { addNeeded, findNeeded } from "./needed";
 import { type PartActions, WHOLE } from "./part-list";
 import { titleOf } from "./part-name";
-import { keyOf, type Path } from "./path";
-
-/** The list to which a part is added: next to the selected one. */
-export function listOf(part: Part | undefined, list: string): Path {
-  if (part?.list !== list || part.parent == null) return [list];
-  return list === "elements" ? ["elements", part.parent] : (part.path.slice(0, -1) as Path);
-}
-
-/** The position of a part among those around which there is the same part. */
-export function positionOf(inspection: Inspection | undefined, part: Part): number {
-  const siblings =
-    inspection?.parts.filter((one) => one.list === part.list && one.parent === part.parent) ?? [];
-  return siblings.findIndex((one) => keyOf(one.path as Path) === keyOf(part.path as Path));
-}
+import type { Path } from "./path";
+import { END, listOf, positionOf } from "./siblings";
 
 type ActionInput = {
   inspection: Inspection | undefined;

@@ -16,6 +16,8 @@ type PartGraphProps = {
   graph: Graph | undefined;
   whyNoGraph: string;
   format: string;
+  /** Whether the steps of the parts are those of an earlier text. */
+  hasOldSteps: boolean;
   isReadOnly: boolean;
   inspection: Inspection;
   selected: string;
@@ -25,12 +27,23 @@ type PartGraphProps = {
 };
 
 export function PartGraph(props: PartGraphProps) {
-  const { graph, whyNoGraph, format, isReadOnly, inspection, selected, marked, onSelect, change } = props;
+  const {
+    graph,
+    whyNoGraph,
+    format,
+    hasOldSteps,
+    isReadOnly,
+    inspection,
+    selected,
+    marked,
+    onSelect,
+    change,
+  } = props;
   const hasNodes = inspection.lists.some((list) => list.name === "nodes");
   const own = useMemo(() => (hasNodes ? graphOf(inspection) : undefined), [hasNodes, inspection]);
   const unreached = useMemo(
-    () => (format === "flow" && graph ? listUnreached(inspection.parts) : []),
-    [format, graph, inspection],
+    () => (format === "flow" && graph && !hasOldSteps ? listUnreached(inspection.parts) : []),
+    [format, graph, hasOldSteps, inspection],
   );
   /** The parts of the nodes, by their position. */
   const parts = useMemo(() => {

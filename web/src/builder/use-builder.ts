@@ -1,11 +1,13 @@
 // The parts of a definition while it is edited, and changes of them.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useCallback, useEffect, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { ApiError } from "../api/client";
 import { t } from "../strings";
 import { applyEdits, type Edit, type Inspection, inspect, type Source } from "./definition";
 import { EditQueue, type Outcome } from "./edit-queue";
+import { hasSteps, keepSteps } from "./known-steps";
 import { usePending } from "./pending";
+import { rebaseEdits } from "./rebase";
 
 /** The parts are read again after this time without a change. */
 const INSPECT_DELAY_MS = 120;
@@ -17,6 +19,8 @@ export type KeptChanges = { retry: () => void; discard: () => void };
 
 export type Builder = {
   inspection: Inspection | undefined;
+  /** Whether its steps are those of an earlier text, because this one has errors. */
+  hasOldSteps: boolean;
   /** Why the parts are not known, and how they are asked for again. */
   unknown: { error: Error; retry: () => void } | undefined;
   /** Applies changes one after another. */
@@ -46,8 +50,7 @@ function queryKeyOf(source: Source, format: string | undefined) {
 }
 
 export function useBuilder(source: Source, format: string | undefined, onEdit: OnEdit): Builder {
-  const { inspection, unknown } = useInspection(source, format);
-  return { inspection, unknown, ...useEdits(source, format, onEdit) };
+  return { ...useInspection(source, format), ...useEdits(source, format, onEdit) };
 }
 
 function useInspection(source: Source, format: string | undefined) {
@@ -66,7 +69,14 @@ function useInspection(source: Source, format: string | undefined) {
     queryFn: () => inspect(settled, format),
   });
   const unknown = error && !isFetching ? { error, retry: () => void refetch() } : undefined;
-  return { inspection: data, unknown };
+  const compiled = useRef<Inspection>(undefined);
+  if (data && hasSteps(data)) compiled.current = data;
+  const last = compiled.current;
+  const inspection = useMemo(
+    () => (data && last && !hasSteps(data) ? { ...data, parts: keepSteps(data.parts, last.parts) } : data),
+    [data, last],
+  );
+  return { inspection, hasOldSteps: inspection !== data, unknown };
 }
 
 function useEdits(source: Source, format: string | undefined, onEdit: OnEdit) {
@@ -93,7 +103,10 @@ function useEdits(source: Source, format: string | undefined, onEdit: OnEdit) {
         queries.setQueryData(queryKeyOf(after, format), edited.inspection);
         latest.current = after;
         onText.current(before.entry, edited.text);
-        return edited.part ?? undefined;
+        const partsBefore = queries.getQueryData<Inspection>(queryKeyOf(before, format))?.parts;
+        const rebase = (later: readonly Edit[]) =>
+          partsBefore ? rebaseEdits(later, partsBefore, edited.inspection.parts) : [...later];
+        return { part: edited.part ?? undefined, rebase };
       }
     };
     const discard = () => {

@@ -74,6 +74,7 @@ export const builderStrings = {
   key: "Name",
   value: "Value",
   required: "required",
+  partGone: "An earlier change has removed the part that this one is about.",
   notNumber: "This is not a number.",
   notTaken: (why: string) => `Not saved. ${why}`,
   notReached: "The server cannot be reached. What you entered stays here; save again later.",

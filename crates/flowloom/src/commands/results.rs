@@ -6,7 +6,6 @@ use flowloom_core::code::Code;
 use crate::cli::Global;
 use crate::failure::{CommandError, LeftRun, print_error};
 use crate::print;
-use crate::print::escape_controls;
 
 /// Prints an error and returns the exit code. `is_run`: the command prints the summary of a run.
 pub(super) fn report_error(error: CommandError, json: bool, is_run: bool) -> u8 {
@@ -42,13 +41,12 @@ pub(crate) fn build_error(code: Code, message: &str) -> serde_json::Value {
 
 /// Prints a JSON value to stdout.
 pub(crate) fn print_json(value: &impl serde::Serialize) {
-    println!("{}", escape_controls(&summary::to_indented_json(value)));
+    print::write_json(value, true);
 }
 
 /// Prints a JSON value to stdout, as one line.
 pub(super) fn print_json_line(value: &impl serde::Serialize) {
-    // Serialisation to memory with text keys cannot fail.
-    println!("{}", escape_controls(&serde_json::to_string(value).unwrap_or_default()));
+    print::write_json(value, false);
 }
 
 /// Prints the result of a command: as JSON with `--json`, otherwise as text, if there is any.

@@ -123,7 +123,7 @@ impl Interpreter {
         let outcome = self.obtain_outcome(place, attempt, effect, may_have_sent).await;
         self.log.note_own_outcome();
         let outcome = outcome?;
-        self.check_output_size(effect.request, &outcome).map_err(EffectFailure::Step)?;
+        self.count_new_output(effect.request, &outcome).map_err(EffectFailure::Step)?;
         crate::failpoint::hit("effect_response_after");
         let EffectOutcome { output, usage, memory, response } = outcome;
         self.hold_memory_writes(effect.request, path, &memory);

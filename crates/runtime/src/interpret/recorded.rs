@@ -74,6 +74,9 @@ impl Interpreter {
                     self.ledger.add_usage(usage.as_ref());
                 }
                 self.hold_memory_writes(effect.request, path, &memory);
+                if let Some(output) = &output {
+                    self.count_output(output);
+                }
                 Ok(output)
             }
             RecordedOutcome::Failed { error, then, usage, at, is_reused } => {

@@ -1,9 +1,11 @@
 //! Reads a response: limits of time, size and compression ratio, decompression, and conversion to text.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use encoding_rs::{Encoding, UTF_8};
 use flate2::write::GzDecoder;
+use flowloom_runtime::fair::{FairPermit, FairSemaphore, user_share};
 use reqwest::Response;
 use reqwest::header::{CONTENT_ENCODING, HeaderMap};
 use url::Url;
@@ -18,11 +20,30 @@ const MIN_RATIO_CHECK_BYTES: usize = 1 << 20;
 /// Number of bytes of a page that are searched for its declared encoding (HTML's rule).
 const META_SCAN_BYTES: usize = 1024;
 
+/// Size in bytes from which a body needs a place among the large ones.
+const LARGE_BODY_BYTES: usize = 128 << 10;
+
+/// Places for large bodies that are received at the same time.
+const LARGE_BODIES: usize = 128;
+
+/// The places for large bodies: they bound the memory of calls in progress, fairly among users.
+pub(super) fn large_body_places() -> FairSemaphore {
+    FairSemaphore::new("large_bodies", LARGE_BODIES, user_share(LARGE_BODIES))
+}
+
 /// Reads the body of a response to its end.
-pub(super) async fn read_body(response: &mut Response, url: &Url, limits: &HttpLimits) -> Result<Vec<u8>, HttpError> {
+pub(super) async fn read_body(
+    response: &mut Response,
+    url: &Url,
+    limits: &HttpLimits,
+    place: &mut LargeBodyPlace<'_>,
+) -> Result<Vec<u8>, HttpError> {
     check_headers(response.headers(), url, limits)?;
     let mut sink = BodySink::new(response.headers(), url, limits)?;
     loop {
+        if sink.buffered_bytes() > LARGE_BODY_BYTES {
+            place.acquire_once().await;
+        }
         let chunk = match tokio::time::timeout(limits.idle, response.chunk()).await {
             Ok(chunk) => chunk.map_err(|error| HttpError::from_request(error, url, limits))?,
             Err(_) => {
@@ -38,13 +59,34 @@ pub(super) async fn read_body(response: &mut Response, url: &Url, limits: &HttpL
     sink.finish_body().map_err(|error| body_error(error, url, limits))
 }
 
+/// The place of one body among the large ones, once it has one. It is kept until the text is decoded.
+pub(super) struct LargeBodyPlace<'a> {
+    places: &'a FairSemaphore,
+    user: &'a Arc<str>,
+    permit: Option<FairPermit>,
+}
+
+impl<'a> LargeBodyPlace<'a> {
+    pub(super) fn new(places: &'a FairSemaphore, user: &'a Arc<str>) -> LargeBodyPlace<'a> {
+        LargeBodyPlace { places, user, permit: None }
+    }
+
+    /// Waits for a place, unless the body has one.
+    async fn acquire_once(&mut self) {
+        if self.permit.is_none() {
+            self.permit = Some(self.places.acquire_permit(self.user).await);
+        }
+    }
+}
+
 /// Reads a response to its end.
 pub(super) async fn read_response(
     mut response: Response,
     url: Url,
     limits: &HttpLimits,
+    mut place: LargeBodyPlace<'_>,
 ) -> Result<HttpResponse, HttpError> {
-    let bytes = read_body(&mut response, &url, limits).await?;
+    let bytes = read_body(&mut response, &url, limits, &mut place).await?;
     let headers: Vec<(String, String)> = response
         .headers()
         .iter()
@@ -124,6 +166,13 @@ impl BodySink {
             [] => Ok(BodySink::Plain(capped)),
             ["gzip" | "x-gzip"] => Ok(BodySink::Gzip(Box::new(GzDecoder::new(capped)))),
             _ => Err(ExchangeError::UnsupportedCoding { origin: display_origin(url), codings: codings.join(", ") }),
+        }
+    }
+
+    fn buffered_bytes(&self) -> usize {
+        match self {
+            BodySink::Plain(capped) => capped.bytes.len(),
+            BodySink::Gzip(decoder) => decoder.get_ref().bytes.len(),
         }
     }
 

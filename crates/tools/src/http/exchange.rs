@@ -8,6 +8,7 @@ use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
 use reqwest::{Client, Method, Response, StatusCode};
 use url::Url;
 
+use super::body::LargeBodyPlace;
 use super::error::{ExchangeError, HttpError, RequestError};
 use super::headers::RequestHeaders;
 use super::{HttpClient, HttpLimits, RequestSender, body};
@@ -99,7 +100,8 @@ impl HttpClient {
         let limit = self.limits.total;
         let work = async {
             let mut last = self.open_response(&request, &sender, &mut used).await?;
-            let bytes = body::read_body(&mut last.response, &last.url, &self.limits).await?;
+            let mut place = LargeBodyPlace::new(&self.large_bodies, &sender.user);
+            let bytes = body::read_body(&mut last.response, &last.url, &self.limits, &mut place).await?;
             let kind = last.response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
             let media_type = body::media_type(kind.unwrap_or_default());
             Ok(Download { status: last.response.status().as_u16(), media_type, bytes, url: last.url.into() })
@@ -118,7 +120,8 @@ impl HttpClient {
         used: &mut UsedSecrets<'_>,
     ) -> Result<HttpResponse, HttpError> {
         let last = self.open_response(request, sender, used).await?;
-        body::read_response(last.response, last.url, &self.limits).await
+        let place = LargeBodyPlace::new(&self.large_bodies, &sender.user);
+        body::read_response(last.response, last.url, &self.limits, place).await
     }
 
     /// The response that is no redirect.

@@ -16,6 +16,7 @@ use flowloom_core::effect::{HttpReply, HttpRequest};
 use flowloom_core::plan::EffectClass;
 use flowloom_core::rich::Rich;
 use flowloom_runtime::effects::{EffectContext, EffectFuture, HttpSender};
+use flowloom_runtime::fair::FairSemaphore;
 use url::Url;
 
 use crate::egress::{EgressPolicy, GuardedResolver, HostResolver, Route, SystemResolver};
@@ -109,6 +110,7 @@ pub struct HttpClient {
     policy: EgressPolicy,
     secrets: Arc<dyn Secrets>,
     limits: HttpLimits,
+    large_bodies: FairSemaphore,
     lookup: Arc<dyn HostResolver>,
     // Built at the first request: reading the machine's certificates takes longer than a small run.
     public: OnceLock<Result<reqwest::Client, Arc<reqwest::Error>>>,
@@ -129,7 +131,7 @@ impl HttpClient {
         lookup: Arc<dyn HostResolver>,
     ) -> HttpClient {
         let (public, allowed) = (OnceLock::new(), OnceLock::new());
-        HttpClient { policy, secrets, limits, lookup, public, allowed }
+        HttpClient { policy, secrets, limits, large_bodies: body::large_body_places(), lookup, public, allowed }
     }
 
     /// The effect class of a call of a function at a URL that declares none.
