@@ -49,7 +49,9 @@ fn describe_cron_error(error: &CronError) -> &'static str {
         CronError::EmptyPattern => "it is empty",
         CronError::InvalidPattern(_) => "it does not have five fields that are separated by spaces",
         CronError::IllegalCharacters(_) => "a field contains an invalid character or word",
-        CronError::ComponentError(_) => "a value is not a number, or is outside the range of its field",
+        CronError::ComponentError(_) => {
+            "a value is not a number or is outside the range of its field, or a range ends before it begins"
+        }
         CronError::InvalidDate | CronError::InvalidTime | CronError::TimeSearchLimitExceeded => {
             "it never matches a time"
         }

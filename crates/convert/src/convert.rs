@@ -86,6 +86,8 @@ impl Conversion {
 pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comments: bool) -> Conversion {
     let plan = source.plan;
     let mut report = Report::default();
+    let further = if plan.format == steps::FORMAT { steps::list_further_calls(source.text) } else { Vec::new() };
+    further.iter().for_each(|call| report.add_loss(*call, "a further definition of the file"));
     if plan.format == to && steps::is_script(source.text) {
         report.add_kept("definition", Span::default(), "the definition, as JSON");
         report.add_change(Span::default(), "the JavaScript around the definition, and its comments: they are left out");

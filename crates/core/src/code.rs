@@ -83,6 +83,7 @@ codes! {
     OddNumber = 304 Rejected "a number is out of range";
     CollectWithoutFanout = 305 Rejected "collect without fan-out before it";
     UnusedField = 306 Rejected "a field has no effect in this mode";
+    FurtherDefinition = 307 Rejected "only the first definition of a file is read";
     UnknownBlockId = 401 Rejected "no block has this id";
     Cycle = 402 Rejected "nodes depend on each other in a cycle";
     UnknownNode = 403 Rejected "there is no such node";

@@ -78,9 +78,10 @@ impl Blob {
         image::is_base64(&self.data)
     }
 
-    /// The text that the file contains; `None` if it is not base64 of UTF-8 text.
+    /// The text that the file contains, without its byte order mark; `None` if it is not base64 of UTF-8 text.
     pub fn decode_text(&self) -> Option<String> {
-        String::from_utf8(image::decode_base64(&self.data)?).ok()
+        let text = String::from_utf8(image::decode_base64(&self.data)?).ok()?;
+        Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
     }
 }
 

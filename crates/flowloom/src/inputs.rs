@@ -169,11 +169,13 @@ pub(crate) fn read_text_file(path: &Path, what: &str, advice: &str) -> Result<St
     read_text(path).map_err(failed)
 }
 
+/// The text of a file, without its byte order mark.
 fn read_text(path: &Path) -> std::io::Result<String> {
-    match path.to_str() {
-        Some("-") => std::io::read_to_string(std::io::stdin()),
-        _ => std::fs::read_to_string(path),
-    }
+    let text = match path.to_str() {
+        Some("-") => std::io::read_to_string(std::io::stdin())?,
+        _ => std::fs::read_to_string(path)?,
+    };
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
 /// Parses the `name=text`, `name=@file` or `name:=JSON` of an option such as `-i`.

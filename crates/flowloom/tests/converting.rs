@@ -60,6 +60,61 @@ fn a_step_list_in_javascript_becomes_json() {
 }
 
 #[test]
+fn only_the_first_definition_of_a_javascript_file_is_converted() {
+    let place = Workspace::new("");
+    let call = |name: &str| {
+        format!(
+            "trigger('workflow::create', {{name: '{name}', steps: [{{name: 'a', functionId: 'agent::chat', mode: 'sequential'}}]}});\n"
+        )
+    };
+    place.write("two.js", &(call("A") + &call("B")));
+    let checked = place.run(&["check", "two.js"]);
+    assert_eq!(exit_code(&checked), 0);
+    assert!(stderr_text(&checked).contains("warning[FL0307]"), "{}", stderr_text(&checked));
+    for to in ["steps", "markdown"] {
+        let refused = place.run(&["convert", "two.js", "--to", to, "--strict"]);
+        let printed = stderr_text(&refused);
+        assert!(
+            exit_code(&refused) == 1 && printed.contains("a further definition") && printed.contains("two.js:2:9"),
+            "{printed}"
+        );
+    }
+}
+
+#[test]
+fn the_tables_of_a_graph_become_one_file() {
+    let place = Workspace::new("");
+    let tables = [
+        ("workflow", "id,name,description,entrypoint_node_id,is_conversational\ng1,G,,n1,f\n"),
+        ("workflow_node", "workflow_id,id,agent_id,node_type,node_name\ng1,n1,a1,AGENT,A\n"),
+        ("workflow_edge", "id,workflow_id,source_node_id,target_node_id,condition_type,condition_value\n"),
+    ];
+    std::fs::create_dir(place.path("tables")).expect("a folder");
+    for (name, text) in tables {
+        place.write(&format!("tables/system_agent_{name}.csv"), text);
+    }
+    place.write("tables/system_agent.csv", "id,name,system_prompt\na1,A,You are A\n");
+    let converted = place.run(&["convert", "tables", "--to", "graph", "--out", "graph.json", "--strict"]);
+    assert_eq!(exit_code(&converted), 0, "{}", stderr_text(&converted));
+    assert!(!stderr_text(&converted).contains(".csv"), "{}", stderr_text(&converted));
+    let compared = place.run(&["diff", "tables", "graph.json"]);
+    assert_eq!(exit_code(&compared), 0, "{}{}", stdout_text(&compared), stderr_text(&compared));
+}
+
+#[test]
+fn a_result_can_be_called_secret() {
+    let place = Workspace::new("");
+    let flow = json!({"name": "T", "steps": [
+        {"type": "llmInstruction", "config": {"instruction": "A", "resultVariable": "secret"}},
+        {"type": "llmInstruction", "config": {"instruction": "B ${secret}", "resultVariable": "r"}},
+    ]});
+    place.write("flow.json", &flow.to_string());
+    let converted = place.run(&["convert", "flow.json", "--to", "pipeline"]);
+    assert_eq!(exit_code(&converted), 0, "{}", stderr_text(&converted));
+    assert!(stdout_text(&converted).contains("{{secret1.text}}"), "{}", stdout_text(&converted));
+}
+
+#[test]
 fn losses_are_reported_at_their_place_and_refused_if_asked() {
     let place = Workspace::new("");
     place.write("flow.json", &flow_text());

@@ -2,10 +2,12 @@
 //! of the same length, so that every place in the text stays what it is.
 
 use std::borrow::Cow;
+use std::path::Path;
 
 /// The text of a definition as JSON, if the file is JSON with comments; otherwise the text itself.
 pub(crate) fn to_plain_json<'t>(file: &str, text: &'t str) -> Cow<'t, str> {
-    if file.ends_with(".jsonc") { blank_comments(text) } else { Cow::Borrowed(text) }
+    let has_comments = Path::new(file).extension().is_some_and(|end| end.eq_ignore_ascii_case("jsonc"));
+    if has_comments { blank_comments(text) } else { Cow::Borrowed(text) }
 }
 
 /// The text with blanks in the place of comments and of commas after a last item.

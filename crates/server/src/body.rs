@@ -47,7 +47,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<Server> for JsonBody<T> {
     }
 }
 
-/// A deserialised body that must be an object. Without this check, a list of the values of its fields would do.
+/// A deserialised body that must be an object, also if every value would do, with its text.
 pub(crate) struct JsonObject<T>(pub(crate) T, pub(crate) String);
 
 impl<T: DeserializeOwned + Send + 'static> FromRequest<Server> for JsonObject<T> {

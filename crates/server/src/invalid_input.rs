@@ -4,6 +4,8 @@
 use flowloom_app::type_errors::describe_type_error;
 use serde::de::DeserializeOwned;
 
+use crate::strict_objects::Strict;
+
 /// What the libraries that read parameters and bodies say, and the words for it. The first that fits is used.
 const WORDINGS: [(&str, &str); 6] = [
     ("invalid digit found in string", "not a whole number of at least 0"),
@@ -17,10 +19,11 @@ const WORDINGS: [(&str, &str); 6] = [
 /// Deserialises a JSON text. Fails with a message that names the field, if the text is no JSON or does not fit.
 pub(crate) fn deserialize_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let mut reader = serde_json::Deserializer::from_str(text);
-    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+    let value = serde_path_to_error::deserialize(Strict(&mut reader)).map_err(|error| {
         let path = error.path().to_string();
         let message = describe_type_error(&error.inner().to_string());
-        if path == "." { message } else { format!("{path}: {message}") }
+        // `?` is a place before the first field.
+        if matches!(path.as_str(), "." | "?") { message } else { format!("{path}: {message}") }
     })?;
     reader.end().map_err(|error| error.to_string())?;
     Ok(value)
@@ -65,6 +68,8 @@ mod tests {
                 "limits[0].steps: expected a whole number from 0 to 4294967295, found the text \"x\" at line 1 column 25",
             ),
             (r#"{"limits": [1]}"#, "limits[0]: expected an object, found the number 1 at line 1 column 13"),
+            (r#"{"limits": [[1]]}"#, "limits[0]: expected an object, found a list at line 1 column 13"),
+            ("[[]]", "expected an object, found a list at line 1 column 1"),
             (r#"{"limit": []}"#, "limit: unknown field `limit`, expected `limits` at line 1 column 8"),
             ("{} x", "missing field `limits` at line 1 column 2"),
             (r#"{"limits": []} x"#, "trailing characters at line 1 column 16"),

@@ -45,6 +45,7 @@ mod schedules;
 mod secrets;
 mod serve;
 mod state;
+mod strict_objects;
 mod studio;
 mod threads;
 mod usage;

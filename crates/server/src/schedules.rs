@@ -51,7 +51,7 @@ pub(crate) struct ScheduleRequest {
     timezone: Option<String>,
     /// Inputs of the runs, at most 64 KiB.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<serde_json::Value>)]
     inputs: Option<Value>,
     /// Policy for times missed while no server was running: `once` (default; one run replaces all missed ones) or
     /// `skip`.
@@ -94,7 +94,7 @@ pub struct Schedule {
     cron: String,
     timezone: String,
     /// In a list, inputs of more than 4 KiB are `null`.
-    #[schema(value_type = Object)]
+    #[schema(value_type = serde_json::Value)]
     inputs: Value,
     missed: MissedPolicy,
     overlap: OverlapPolicy,

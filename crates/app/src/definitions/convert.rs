@@ -1,5 +1,6 @@
 //! Converts a loaded definition to another format, and describes what became of it.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,12 +9,15 @@ use flowloom_convert::{Conversion, ConversionSource, Fate, Finding, convert_defi
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Diagnostic, LineTable, Position, Span};
 use flowloom_core::plan::Format;
-use flowloom_formats::{MAX_PROBLEMS, OmittedProblems, markdown};
+use flowloom_formats::{MAX_PROBLEMS, OmittedProblems, graph, markdown};
 use serde_json::{Value, json};
 
 use crate::listing::count_noun;
 
 use super::source::{LoadedDefinition, Loader};
+
+/// The name of a result in JSON, for its checks and its layout.
+const JSON_NAME: &str = "converted.json";
 
 /// A converted definition.
 pub struct ConvertedDefinition {
@@ -45,11 +49,15 @@ pub fn convert_loaded(
 ) -> Result<ConvertedDefinition, Box<LoadedDefinition>> {
     let Some(plan) = &source.compiled.plan else { return Err(Box::new(source)) };
     let stop = &loader.stop.cloned().unwrap_or_default();
-    let text = String::from_utf8_lossy(source.bytes());
-    let given = ConversionSource { file: source.name(), text: &text, plan, stop };
+    let tables = graph::write_tables(source.name(), source.files()).filter(|_| options.to == graph::FORMAT);
+    let text = tables.as_deref().map_or_else(|| String::from_utf8_lossy(source.bytes()), Cow::from);
+    let file = if tables.is_some() { JSON_NAME } else { source.name() };
+    let given = ConversionSource { file, text: &text, plan, stop };
     let mut conversion = convert_definition(&given, options.to, options.has_comments);
     if plan.format == options.to {
-        conversion.findings.extend(list_needed_files(&source, &text));
+        // The result contains the tables.
+        let is_needed = |file: &Path| tables.is_none() || file.extension().is_none_or(|name| name != "csv");
+        conversion.findings.extend(list_needed_files(&source, is_needed));
         conversion.findings.sort_by_key(|finding| finding.span.start);
     } else {
         refuse_invalid_result(&mut conversion, options, loader);
@@ -73,7 +81,7 @@ fn refuse_invalid_result(conversion: &mut Conversion, options: ConversionOptions
     let name = match options.has_comments {
         _ if options.to == markdown::FORMAT => "converted.mdx",
         true => "converted.jsonc",
-        false => "converted.json",
+        false => JSON_NAME,
     };
     let files = [(name.to_owned(), text.clone().into_bytes())].into();
     let checked = Loader { format: Some(options.to), ..*loader }.compile_files(name, files);
@@ -85,7 +93,8 @@ fn refuse_invalid_result(conversion: &mut Conversion, options: ConversionOptions
 }
 
 /// The files that a laid out definition still reads, such as blocks and included texts, each with the place of its name.
-fn list_needed_files(source: &LoadedDefinition, text: &str) -> Vec<Finding> {
+fn list_needed_files(source: &LoadedDefinition, is_needed: impl Fn(&Path) -> bool) -> Vec<Finding> {
+    let text = String::from_utf8_lossy(source.bytes());
     let folder = Path::new(source.name()).parent().unwrap_or(Path::new(""));
     let others = source.files().keys().filter(|file| *file != source.name()).map(Path::new);
     let describe = |file: &Path| {
@@ -95,17 +104,12 @@ fn list_needed_files(source: &LoadedDefinition, text: &str) -> Vec<Finding> {
         let parent = file.parent().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
         let names = [Some(stem), parent].into_iter().flatten().filter(|name| !name.is_empty());
         let place = names.filter_map(|name| Some(Span { start: text.find(&name)?, length: name.len() })).next();
-        Finding {
-            fate: Fate::Differently,
-            construct: "",
-            span: place.unwrap_or_default(),
-            message: format!(
-                "{shown} is read from the folder of the definition: copy it to the same place next to the result"
-            ),
-            is_restored: true,
-        }
+        let message =
+            format!("{shown} is read from the folder of the definition: copy it to the same place next to the result");
+        let span = place.unwrap_or_default();
+        Finding { fate: Fate::Differently, construct: "", span, message, is_restored: true }
     };
-    others.map(describe).collect()
+    others.filter(|file| is_needed(file)).map(describe).collect()
 }
 
 /// At most [`MAX_PROBLEMS`] problems, errors and losses before others, and the number of those that are left out.

@@ -56,7 +56,7 @@ pub fn list_part_files(folder: &Path) -> Vec<PathBuf> {
         }
         let below = file.strip_prefix(folder).ok().and_then(Path::parent).unwrap_or(Path::new(""));
         let is_part = is_inside || below.iter().any(|name| is_part_folder(Some(name)));
-        if is_part && file.extension().is_some_and(|end| end == "json") {
+        if is_part && file.extension().is_some_and(|end| end.eq_ignore_ascii_case("json")) {
             files.push(file);
         }
     });
@@ -98,9 +98,9 @@ fn visit_files(folder: &Path, depth: usize, enters: &dyn Fn(&str) -> bool, visit
     }
 }
 
-/// Whether a file may be a definition, by its extension.
+/// Whether a file may be a definition, by its extension, in which case does not matter.
 pub(super) fn has_definition_extension(path: &Path) -> bool {
-    path.extension().is_some_and(|end| DEFINITION_EXTENSIONS.iter().any(|one| end == *one))
+    path.extension().is_some_and(|end| DEFINITION_EXTENSIONS.iter().any(|one| end.eq_ignore_ascii_case(one)))
 }
 
 /// Whether a file may be a definition, by its name: the table of workflows is one, with the tables next to it.

@@ -22,7 +22,8 @@ pub(super) fn is_foreign(compiled: &Compiled) -> bool {
 
 /// Whether the content of a file is a definition: most `.md` files contain no action.
 fn has_definition(path: &Path, bytes: &[u8], config: &Config) -> bool {
-    match path.extension().and_then(OsStr::to_str) {
+    let extension = path.extension().map(OsStr::to_ascii_lowercase);
+    match extension.as_deref().and_then(OsStr::to_str) {
         Some("md") => has_action(bytes, config),
         Some("json" | "jsonc") => is_found_definition(&path.display().to_string(), &String::from_utf8_lossy(bytes)),
         _ => true,

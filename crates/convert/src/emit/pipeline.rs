@@ -254,7 +254,7 @@ impl Emitter<'_> {
 
     pub(super) fn node_id(&mut self, item: &Item<'_>, title: &str) -> String {
         let base = to_identifier(item.variable.as_deref().unwrap_or(title), "answer");
-        let base = if matches!(base.as_str(), "memory" | "user") { format!("{base}1") } else { base };
+        let base = if matches!(base.as_str(), "memory" | "user" | "secret") { format!("{base}1") } else { base };
         self.names.take_name(&base)
     }
 }
@@ -322,8 +322,33 @@ pub(super) fn write_pipeline_reference(name: &str, reference: &Reference) -> Opt
 
 /// Whether a text holds `{{node.field}}`.
 fn has_pipeline_reference(text: &str) -> bool {
-    text.match_indices("{{").any(|(at, _)| {
-        let inner = text[at + 2..].split("}}").next().unwrap_or_default();
-        inner.contains('.') && inner.len() + at + 2 < text.len()
-    })
+    let mut rest = text;
+    while let Some((_, inner)) = rest.split_once("{{") {
+        // Of the braces before the same end, the first have the longest name.
+        let Some(length) = inner.find("}}") else { return false };
+        if inner[..length].contains('.') {
+            return true;
+        }
+        rest = &inner[length..];
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_pipeline_reference;
+
+    #[test]
+    fn references_are_found_between_their_braces() {
+        let cases = [
+            ("{{a.b}}", true),
+            ("{{a {{b.c}} d", true),
+            ("{{a}} . {{b}}", false),
+            ("{{a.b", false),
+            ("}}{{a.b}", false),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(has_pipeline_reference(text), expected, "{text}");
+        }
+    }
 }

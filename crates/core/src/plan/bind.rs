@@ -50,16 +50,18 @@ pub fn write_output(step: &Step, mut names: Vec<Arc<str>>, output: Option<&Value
     }
 }
 
-/// Sets variables; fails if a name or a value cannot be resolved.
+/// Sets variables. The rows see the variables as they were before. Fails if a name or a value cannot be resolved.
 pub fn assign_vars(rows: &[Assignment], env: &mut Env, rules: TextRules) -> Result<(), StepFailure> {
-    for row in rows {
+    let resolve = |row: &Assignment| {
         let name = row.name.resolve(env, rules)?.to_redacted_text();
+        Ok((name, row.value.resolve(env, rules)?, row.only_if_falsy))
+    };
+    let resolved = rows.iter().map(resolve).collect::<Result<Vec<_>, StepFailure>>()?;
+    for (name, value, only_if_falsy) in resolved {
         let is_set = env.lookup_name(&name).is_some_and(Value::is_truthy);
-        if name.is_empty() || (row.only_if_falsy && is_set) {
-            continue;
+        if !name.is_empty() && !(only_if_falsy && is_set) {
+            env.vars.set(name.into(), value);
         }
-        let value = row.value.resolve(env, rules)?;
-        env.vars.set(name.into(), value);
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ use super::run::report_refused;
 use super::send::DrivenRun;
 use crate::cli::{ForkArgs, Global};
 use crate::failure::{CommandError, CommandResult};
-use crate::inputs::parse_pair;
+use crate::inputs::{parse_pair, read_text_file};
 use crate::terminal::diagnostics;
 
 pub(crate) async fn fork_run(global: &Global, arguments: ForkArgs) -> CommandResult {
@@ -124,8 +124,7 @@ fn parse_edit(text: &str) -> Result<StepEdit, CommandError> {
     })?;
     let text = match value.strip_prefix('@') {
         Some(file) => {
-            let read = std::fs::read_to_string(file);
-            let read = read.map_err(|error| CommandError::usage(format!("{file} cannot be read: {error}")))?;
+            let read = read_text_file(Path::new(file), "file", "after an @, the path of a text file is expected")?;
             read.trim_end_matches('\n').to_owned()
         }
         None => value.to_owned(),

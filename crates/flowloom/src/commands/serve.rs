@@ -19,6 +19,7 @@ use super::run::choose_models;
 use crate::cli::{Global, ServeArgs};
 use crate::failure::{CommandError, CommandResult};
 use crate::hint::{quote_argument, quote_text};
+use crate::print::show_name;
 use crate::style::{Style, paint_text};
 use crate::terminal::log;
 use crate::terminal::measure::pad_columns;
@@ -102,7 +103,7 @@ fn print_greeting(serving: &RunningServer, folder: &Path) -> Result<(), AppError
     for definition in &definitions {
         let mark = if definition.is_refused { paint_text(Style::Bad, "✗") } else { paint_text(Style::Good, "✓") };
         let place = definition.file_path().unwrap_or("(stored in the database)");
-        eprintln!("  {mark} {} {place}", pad_columns(&definition.id, ID_COLUMNS));
+        eprintln!("  {mark} {} {}", pad_columns(&definition.id, ID_COLUMNS), show_name(place));
         if let Some(reason) = find_first_error(&definition.problems) {
             eprintln!("      {reason}");
         }

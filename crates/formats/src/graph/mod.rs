@@ -14,7 +14,7 @@ mod steps;
 mod tables;
 mod tools;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use flowloom_core::code::Code;
@@ -23,7 +23,7 @@ use flowloom_core::expr::{Missing, TextRules};
 use flowloom_core::json::{Node, NodeKind, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::plan::{Format, Inputs, Plan};
-use flowloom_core::render::TextStyle;
+use flowloom_core::render::{TextStyle, to_json};
 use flowloom_core::value::Map;
 
 use crate::front_end::DefinitionSource;
@@ -184,6 +184,16 @@ impl<'a> NodeList<'a> {
 
 /// The id of the format.
 pub const FORMAT: Format = Format::new("graph");
+
+/// The definition in the tables of a folder as JSON. `None` if `file` is not the table of workflows, or if the tables have
+/// errors.
+pub fn write_tables(file: &str, files: &BTreeMap<String, Vec<u8>>) -> Option<String> {
+    let sources = Sources { files: files.clone(), source_bytes: u64::MAX, ..Sources::default() };
+    let mut problems = Problems::new(file);
+    let rows = is_table(file).then(|| tables::read(file, &sources, &mut problems, &mut Vec::new()))??;
+    let joined = rows::join_tables(&rows, &mut problems)?;
+    (!problems.has_errors()).then(|| to_json(&joined.to_value()))
+}
 
 /// Compiles a graph.
 fn compile(

@@ -7,6 +7,7 @@ mod front_end;
 mod functions;
 mod present;
 pub mod runs;
+mod script;
 mod template;
 
 use std::collections::HashSet;
@@ -15,7 +16,7 @@ use std::sync::Arc;
 use flowloom_core::code::Code;
 use flowloom_core::diagnostic::{Fix, Span};
 use flowloom_core::expr::{Expr, Missing, Ref, Template, TextRules};
-use flowloom_core::json::{Node, parse_literal, parse_node, parse_value};
+use flowloom_core::json::{Node, parse_literal, parse_node};
 use flowloom_core::limits::Limits;
 use flowloom_core::path::{Key, Siblings};
 use flowloom_core::plan::{
@@ -23,7 +24,6 @@ use flowloom_core::plan::{
     StepKind, Write,
 };
 use flowloom_core::render::TextStyle;
-use flowloom_core::value::{Map, Value};
 
 use crate::front_end::DefinitionSource;
 use crate::functions::fills_secrets;
@@ -37,6 +37,8 @@ pub(crate) use front_end::FRONT_END;
 use functions::StepPrompt;
 pub(crate) use functions::{BUILT_IN_FUNCTIONS, STEP_KIND_FUNCTIONS};
 pub use present::{not_found_message, run_record, run_word, status_word};
+use script::literal_start;
+pub use script::{is_script, list_further_calls, read_definition};
 
 /// How a reference is written, for texts that look like one and are none.
 const REFERENCE_EXAMPLE: &str = "references are {{name}} and {{name.field}}, without blanks";
@@ -75,35 +77,9 @@ const KNOWN_KEYS: [&str; 11] = [
     "until",
 ];
 
-/// Whether a text is JavaScript that calls `workflow::create`.
-pub fn is_script(text: &str) -> bool {
-    literal_start(text).is_some()
-}
-
-/// The offset of the definition in `text` if that is a JavaScript call of `workflow::create`.
-fn literal_start(text: &str) -> Option<usize> {
-    // One of the strings of a JSON file may mention such a call.
-    if text.trim_start().starts_with(['{', '[']) {
-        return None;
-    }
-    let call =
-        ["'workflow::create'", "\"workflow::create\""].iter().find_map(|name| Some(text.find(name)? + name.len()))?;
-    let rest = text[call..].trim_start().strip_prefix(',')?.trim_start();
-    rest.starts_with('{').then(|| text.len() - rest.len())
-}
-
 /// Whether a word is the mode of a step.
 pub(crate) fn is_mode(word: &str) -> bool {
     STEP_MODES.contains(&word)
-}
-
-/// The definition in a file, as data: JSON, or the argument of a JavaScript call of `workflow::create`.
-pub fn read_definition(text: &str) -> Map {
-    let read = match literal_start(text) {
-        Some(start) => parse_literal(text, start).ok().map(|(node, _)| node.to_value()),
-        None => parse_value(text).ok(),
-    };
-    read.as_ref().and_then(Value::as_map).cloned().unwrap_or_default()
 }
 
 /// The id of the format.
@@ -116,6 +92,10 @@ fn compile(source: DefinitionSource<'_>, sources: &Sources, problems: &mut Probl
         let parsed = literal_start(text).map_or_else(|| parse_node(text), |start| parse_literal(text, start));
         read_json(text, parsed, problems)
     })?;
+    for call in list_further_calls(text) {
+        problems.add_warning(Code::FurtherDefinition, call, "only the first definition of a file is read").help =
+            Some("put each definition into a file of its own".into());
+    }
     let node = ["workflow", "definition"].iter().find_map(|key| node.get(key)).unwrap_or(&node);
     let mut known = KnownNames::default();
     known.insert("input");

@@ -108,7 +108,7 @@ pub(crate) struct RunWorkflowRequest {
     workflow_id: String,
     /// Input of the run.
     #[serde(default)]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Option<serde_json::Value>)]
     input: Value,
     /// The agent whose capabilities apply.
     #[serde(default)]

@@ -146,14 +146,12 @@ impl McpEndpoint {
         to_problem(answer).await
     }
 
-    /// The end of the session that the headers name. Fails with `NotThere` if it belongs to another caller.
+    /// The end of the session that the headers name. Fails with `NotThere` unless the caller has opened it.
     fn find_session_end(&self, headers: &HeaderMap, owner: &SessionOwner) -> ApiResult<McpSessionEnd> {
         let Some(id) = session_id(headers) else { return Ok(McpSessionEnd::default()) };
-        match self.owners.lock().open.get(&id) {
-            Some(session) if session.owner != *owner => Err(Problem::not_found("session", &id)),
-            Some(session) => Ok(session.end.clone()),
-            None => Ok(McpSessionEnd::default()),
-        }
+        let owners = self.owners.lock();
+        let own = owners.open.get(&id).filter(|session| session.owner == *owner);
+        own.map(|session| session.end.clone()).ok_or_else(|| Problem::not_found("session", &id))
     }
 
     /// Reserves a place for a session. Fails with `TooManyCalls` if it would exceed a limit. All callers without a user, such
