@@ -4,7 +4,8 @@ import { RouterProvider } from "@tanstack/react-router";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { ApiError } from "./api/client";
-import { subscribeToKey } from "./api/key";
+import { followKey } from "./api/follow-key";
+import { readKeyReason, subscribeToKey } from "./api/key";
 import { router } from "./router";
 import { applyTheme } from "./ui/theme";
 import "./styles/tokens.css";
@@ -24,7 +25,9 @@ const queries = new QueryClient({
 });
 
 applyTheme();
-subscribeToKey(() => void queries.invalidateQueries());
+subscribeToKey(() => {
+  if (readKeyReason() === undefined) void followKey(queries);
+});
 
 const root = document.getElementById("root");
 if (root) {

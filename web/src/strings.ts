@@ -6,6 +6,7 @@ import { chat } from "./strings/chat";
 import { alone, cost, family, versionDiff } from "./strings/cost";
 import { create } from "./strings/create";
 import { cron } from "./strings/cron";
+import { file } from "./strings/file";
 import { library } from "./strings/library";
 import { fork, run } from "./strings/run";
 import { schema } from "./strings/schema";
@@ -74,6 +75,7 @@ export const t = {
   create,
   cron,
   family,
+  file,
   library,
   schema,
   settings,
@@ -148,6 +150,8 @@ export const t = {
     submit: "Continue",
     forget: "Forget the key of this tab",
     refused: "The server does not accept this key. It may be mistyped, revoked or expired.",
+    needed: "This server needs a key.",
+    lost: "Your key is no longer accepted. Enter another one to continue; nothing is lost.",
     change: "Use another key",
     ofTab: "This tab",
     named: (name: string) => `The key ${name}`,
@@ -385,6 +389,7 @@ export const t = {
       json: (label: string) => `The JSON in “${label}” is not valid.`,
     },
     missing: (label: string) => `Enter something for “${label}”.`,
+    notChosen: (label: string) => `Choose something for “${label}”.`,
     elsewhere: "Answered by someone else. Nothing was sent from here.",
     notPermitted: "Your key may read this run, and not answer it. That needs a key with the scope run.",
     ended: "This no longer waits for an answer: the run has ended.",
@@ -397,7 +402,10 @@ export const t = {
     resendHelp: "It did not happen, or repeating it is harmless.",
     fail: "Treat as failed",
     failHelp: "The step fails as if the effect had returned an error.",
+    resendTitle: "Send it again?",
+    resendWarning: "If the effect did happen, it happens twice.",
     give: "It happened, with this result",
+    useResult: "Continue with this result",
     giveHelp: "The run continues with the output that you enter.",
     resolved: "Resolved",
   },

@@ -21,6 +21,11 @@ export class ApiError extends Error {
   }
 }
 
+/** Whether the server refused a request for its key. */
+export function isKeyRefusal(error: unknown): error is ApiError {
+  return error instanceof ApiError && error.status === 401;
+}
+
 export const api = createClient<paths>({
   baseUrl: SERVER.href.replace(/\/$/, ""),
   headers: { accept: "application/json" },

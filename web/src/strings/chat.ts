@@ -38,7 +38,6 @@ export const chat = {
     `${name} has ${size} of text. It may not fit into the context of the model, and its tokens cost.`,
   attach: "Attach images or text files",
   remove: (name: string) => `Remove ${name}`,
-  tooLarge: (name: string) => `${name} is larger than 8 MiB.`,
   queued: "Your message is sent when the answer is complete.",
   working: "Working…",
   call: "Tool call",

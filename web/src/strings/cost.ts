@@ -53,6 +53,7 @@ export const alone = {
   noWorkflow: "This run belongs to no workflow of the server, so its steps cannot run alone.",
   noInputs: "This step reads no variables.",
   textOrJson: "A text. What begins with { or [ is read as JSON if it is valid.",
+  linesOrJson: "One item on each line, or a JSON list.",
   valuesOf: "The values are those of an earlier run:",
   noValues: "No run has reached this step yet. Enter the values.",
   clear: "Clear the values",

@@ -38,7 +38,6 @@ export const run = {
   goEnd: "Go to the end",
   past: "You see an earlier moment of this run.",
   lost: "Connection lost. Reconnecting; nothing is lost.",
-  keyRefused: "Your key is no longer accepted. Enter another one to continue; nothing is lost.",
   missing: "This run does not exist, or it belongs to another user.",
   actions: {
     open: "Actions",

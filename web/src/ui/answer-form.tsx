@@ -11,10 +11,12 @@ import type { Question } from "../run/record";
 import { t } from "../strings";
 import { showDirections } from "./bidi";
 import { Button } from "./button";
+import { ConfirmDialog } from "./dialog";
 import { formatTime } from "./format";
 import { useKept } from "./kept";
 import { ErrorBox, Problem } from "./problem";
-import { findMissing, listFields, readEntries, type Schema, SchemaFields, startEntries } from "./schema-form";
+import { SchemaFields } from "./schema-fields";
+import { type InvalidEntry, listFields, readComplete, type Schema, startEntries } from "./schema-form";
 import { ValueView } from "./value";
 
 type AnswerProps = {
@@ -48,7 +50,7 @@ export function AnswerForm({ run, path, question, onDone, onSent, ...props }: An
   const schema = question.schema as Schema | undefined;
   const fields = useMemo(() => listFields(schema), [schema]);
   const [entries, setEntries, forget] = useKept(`answer ${run} ${path}`, () => startEntries(fields));
-  const [problem, setProblem] = useState<string>();
+  const [invalid, setInvalid] = useState<InvalidEntry>();
   const { subject } = question;
   const answer = useSend(onDone, async (value: Json) => {
     const body = { value: value as never, path, ...(subject && { subject }) };
@@ -59,13 +61,11 @@ export function AnswerForm({ run, path, question, onDone, onSent, ...props }: An
   const isBlocked = answer.isPending || closed !== undefined;
   const send = () => {
     if (isBlocked) return;
-    const missing = findMissing(fields, entries);
-    setProblem(missing && t.answer.missing(missing.label));
-    if (missing) return;
     try {
-      answer.mutate(readEntries(fields, entries));
+      answer.mutate(readComplete(fields, entries));
+      setInvalid(undefined);
     } catch (error) {
-      setProblem(error instanceof Error ? error.message : t.answer.invalid);
+      setInvalid(error as InvalidEntry);
     }
   };
   const isChoice = isApproval(question);
@@ -95,7 +95,7 @@ export function AnswerForm({ run, path, question, onDone, onSent, ...props }: An
       ) : (
         hasFields && (
           <>
-            <SchemaFields fields={fields} entries={entries} onChange={setEntries} />
+            <SchemaFields fields={fields} entries={entries} onChange={setEntries} invalid={invalid} />
             <div className="answer-choices">
               <button type="submit" className="button" data-look="main" disabled={isBlocked}>
                 {t.answer.send}
@@ -105,7 +105,6 @@ export function AnswerForm({ run, path, question, onDone, onSent, ...props }: An
         )
       )}
       {closed !== undefined && <Problem severity="warning">{closed}</Problem>}
-      {problem && <Problem>{problem}</Problem>}
       {answer.error && <ErrorBox error={answer.error} />}
     </form>
   );
@@ -157,6 +156,7 @@ type Decision = { how: "resend" | "fail" } | { how: "value"; value: Json };
 export function ResolveForm({ run, path, onDone, onSent }: ResolveProps) {
   const [text, setText, forget] = useKept(`resolve ${run} ${path}`, () => "");
   const [isInvalid, setIsInvalid] = useState(false);
+  const [isResending, setIsResending] = useState(false);
   const mayDecide = useMay("run");
   const resolve = useSend(onDone, async (decision: Decision) => {
     const body = { path, ...decision } as never;
@@ -178,7 +178,7 @@ export function ResolveForm({ run, path, onDone, onSent }: ResolveProps) {
       <p className="answer-question">{t.answer.uncertainTitle}</p>
       <p className="soft">{t.answer.uncertainHelp}</p>
       <div className="answer-option">
-        <Button onClick={() => resolve.mutate({ how: "resend" })} disabled={resolve.isPending}>
+        <Button onClick={() => setIsResending(true)} disabled={resolve.isPending}>
           {t.answer.resend}
         </Button>
         <span className="soft">{t.answer.resendHelp}</span>
@@ -202,9 +202,18 @@ export function ResolveForm({ run, path, onDone, onSent }: ResolveProps) {
       </label>
       <div className="answer-choices">
         <Button onClick={giveValue} disabled={resolve.isPending || text.trim() === ""}>
-          {t.answer.send}
+          {t.answer.useResult}
         </Button>
       </div>
+      {isResending && (
+        <ConfirmDialog
+          title={t.answer.resendTitle}
+          help={t.answer.resendWarning}
+          confirm={t.answer.resend}
+          onConfirm={() => resolve.mutate({ how: "resend" })}
+          onClose={() => setIsResending(false)}
+        />
+      )}
       {isInvalid && <Problem>{t.answer.invalid}</Problem>}
       {resolve.error && <ErrorBox error={resolve.error} />}
     </div>

@@ -1,6 +1,7 @@
 // Errors and diagnostics: code, message and the page that explains the code.
 import type { ReactNode } from "react";
-import { ApiError, SERVER } from "../api/client";
+import { ApiError, isKeyRefusal, SERVER } from "../api/client";
+import { readKey } from "../api/key";
 import { t } from "../strings";
 import { Icon } from "./icon";
 import { useTitle } from "./title";
@@ -42,8 +43,14 @@ export function ErrorText({ error }: { error: unknown }) {
   );
 }
 
-/** What a request failed with. */
+/** Why the server refuses requests: the viewer has entered no key yet, or one that it does not accept any more. */
+export function explainRefusedKey(): string {
+  return readKey() === null ? t.key.needed : t.key.lost;
+}
+
+/** What a request failed with. The dialog for the key says what to do without one. */
 export function ErrorBox({ error }: { error: unknown }) {
+  if (isKeyRefusal(error)) return <Problem severity="warning">{explainRefusedKey()}</Problem>;
   if (!(error instanceof ApiError)) {
     return <Problem>{t.errors.unreachable}</Problem>;
   }

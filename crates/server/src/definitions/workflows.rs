@@ -62,6 +62,8 @@ pub(crate) struct InputInfo {
     description: Option<String>,
     /// `any`, `text`, `number`, `boolean`, `list`, `file` or `option`.
     kind: &'static str,
+    /// Whether people give it as a file. A `text` is then the content of a text file, and may also be given as text.
+    is_file: bool,
     /// The allowed values of an `option`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     options: Vec<String>,
@@ -174,6 +176,7 @@ pub(crate) fn to_input_infos(inputs: &Inputs, reads_whole: bool) -> Vec<InputInf
             name: "input".into(),
             description: None,
             kind: "any",
+            is_file: false,
             options: Vec::new(),
             required: reads_whole,
             default: None,
@@ -193,6 +196,7 @@ pub(crate) fn to_input_infos(inputs: &Inputs, reads_whole: bool) -> Vec<InputInf
             name: input.name.clone(),
             description: input.description.clone(),
             kind,
+            is_file: input.is_file,
             options,
             required: input.required,
             default: input.default.clone(),

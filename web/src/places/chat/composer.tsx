@@ -8,11 +8,9 @@ import { formatBytes } from "../../ui/format";
 import { Icon } from "../../ui/icon";
 import { useKept } from "../../ui/kept";
 import { Problem } from "../../ui/problem";
+import { MAX_FILE_BYTES, readFile } from "../../ui/read-file";
 import type { TurnFacts } from "./conversation";
 import type { AttachedFile, Said } from "./partners";
-
-/** Requests have at most 16 MiB, and base64 needs a third more. */
-const MAX_FILE_BYTES = 8 * 1024 * 1024;
 
 /** A text of this size fills the context of many models. */
 const LONG_TEXT_BYTES = 200_000;
@@ -29,7 +27,7 @@ function isPicture({ type }: File): boolean {
 function refuseFile(file: File): string | undefined {
   const isText = file.type.startsWith("text/") || TEXT_NAMES.test(file.name) || file.type === "";
   if (!isPicture(file) && !isText) return t.chat.wrongType(file.name);
-  return file.size > MAX_FILE_BYTES ? t.chat.tooLarge(file.name) : undefined;
+  return file.size > MAX_FILE_BYTES ? t.file.tooLarge(file.name) : undefined;
 }
 
 type ComposerProps = {
@@ -221,16 +219,4 @@ function joinDrafts(first: Draft, next: Draft): Draft {
   if (next.text === "" && next.files.length === 0) return first;
   const text = [first.text, next.text].filter(Boolean).join("\n");
   return { text, files: [...first.files, ...next.files] };
-}
-
-function readFile(file: File): Promise<AttachedFile> {
-  return new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.onerror = () => reject(reader.error);
-    reader.onload = () => {
-      const base64 = String(reader.result).replace(/^[^,]*,/, "");
-      resolve({ name: file.name, mime: file.type || "text/plain", base64 });
-    };
-    reader.readAsDataURL(file);
-  });
 }

@@ -91,7 +91,7 @@ export function Home() {
           </ul>
           <div className="home-lists">
             {!hasWaiting && <Waiting />}
-            <Recent runs={runs.data?.items ?? []} />
+            {runs.data && <Recent runs={runs.data.items} />}
           </div>
           <Deleted />
         </div>

@@ -5,7 +5,8 @@ import type { Json } from "../../api/json";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { ErrorBox, Problem } from "../../ui/problem";
-import { listFields, readEntries, type Schema, SchemaFields, startEntries } from "../../ui/schema-form";
+import { SchemaFields } from "../../ui/schema-fields";
+import { listFields, readEntries, type Schema, startEntries } from "../../ui/schema-form";
 import { ValueView } from "../../ui/value";
 
 /** What a trial has led to. */

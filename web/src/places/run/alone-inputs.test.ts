@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { addEdited, completeInputs, pickInputs } from "./alone-inputs";
 
-const input = (name: string) => ({ name, kind: "any", required: false });
+const input = (name: string) => ({ name, kind: "any", is_file: false, required: false });
 const stepOf = (values: Record<string, string>, ...names: string[]) => ({ inputs: names.map(input), values });
 
 test("a variable that was just inserted has its last value", () => {

@@ -17,7 +17,10 @@ export function addEdited(step: StepAlone, edited: EditedStep | undefined): Step
   if (!edited) return step;
   const known = new Set(step.inputs.map(({ name }) => name));
   const added = edited.references.filter((name) => !known.has(name));
-  const inputs = [...step.inputs, ...added.map((name) => ({ name, kind: "any", required: false }))];
+  const inputs = [
+    ...step.inputs,
+    ...added.map((name) => ({ name, kind: "any", is_file: false, required: false })),
+  ];
   const values = { ...valuesOf(step) };
   for (const { name } of inputs) {
     const value = values[name] ?? edited.last.get(name);

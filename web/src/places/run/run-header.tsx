@@ -9,7 +9,7 @@ import { findFailedSteps, type Names, titleOf } from "../../run/rows";
 import { t } from "../../strings";
 import { formatCost, formatDuration, formatNumber, formatShortNumber, formatTime } from "../../ui/format";
 import { Icon } from "../../ui/icon";
-import { Problem } from "../../ui/problem";
+import { explainRefusedKey, Problem } from "../../ui/problem";
 import { StatusMark } from "../../ui/state";
 import { RunActions } from "./run-actions";
 import type { RunView } from "./use-run";
@@ -70,7 +70,7 @@ export function RunHeader({ view, time, names, onSelect }: RunHeaderProps) {
       <RunActions view={view} isInterrupted={isInterrupted} />
       <Cause state={newest} names={names} onSelect={onSelect} />
       {follower.connection === "lost" && <Problem severity="warning">{t.run.lost}</Problem>}
-      {follower.connection === "refused" && <Problem severity="warning">{t.run.keyRefused}</Problem>}
+      {follower.connection === "refused" && <Problem severity="warning">{explainRefusedKey()}</Problem>}
       {reason && <Problem severity="warning">{reason}</Problem>}
     </header>
   );

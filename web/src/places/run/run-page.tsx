@@ -8,6 +8,7 @@ import { nameRun } from "../../run/name";
 import { isFinal, type RunStatus } from "../../run/record";
 import { listRows, withAttempts } from "../../run/rows";
 import { t } from "../../strings";
+import { explainRefusedKey } from "../../ui/problem";
 import { Tabs } from "../../ui/tabs";
 import { useTitle } from "../../ui/title";
 import { NothingHere } from "../not-found";
@@ -38,7 +39,7 @@ function OneRun({ run }: { run: string }) {
 
 function Opening({ follower }: { follower: RunFollower | undefined }) {
   if (follower?.connection === "missing") return <NothingHere>{t.run.missing}</NothingHere>;
-  const texts: Partial<Record<Connection, string>> = { lost: t.run.lost, refused: t.run.keyRefused };
+  const texts: Partial<Record<Connection, string>> = { lost: t.run.lost, refused: explainRefusedKey() };
   return <p className="page soft">{texts[follower?.connection ?? "loading"] ?? t.loading}</p>;
 }
 

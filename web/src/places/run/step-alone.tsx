@@ -12,7 +12,8 @@ import { Dialog } from "../../ui/dialog";
 import { shortenId } from "../../ui/format";
 import { KeepScope } from "../../ui/keep-scope";
 import { ErrorBox, Problem } from "../../ui/problem";
-import { type Entries, type Field, InvalidEntry, SchemaFields } from "../../ui/schema-form";
+import { SchemaFields } from "../../ui/schema-fields";
+import { type Entries, type Field, InvalidEntry } from "../../ui/schema-form";
 import type { UnsavedChanges } from "../workflow/run-dialog";
 import { addEdited, completeInputs, type EditedStep, pickInputs, valuesOf } from "./alone-inputs";
 import "./step-alone.css";
@@ -223,6 +224,6 @@ function readValue(field: Field, text: string): Json {
   try {
     return parseJson(text);
   } catch {
-    throw new InvalidEntry(t.answer.wrong[field.kind === "number" ? "number" : "json"](field.label));
+    throw new InvalidEntry(t.answer.wrong[field.kind === "number" ? "number" : "json"](field.label), field);
   }
 }

@@ -3,13 +3,13 @@ import type { Schemas } from "../../api/client";
 import { ExactNumber, type Json } from "../../api/json";
 import { entryOf } from "../../run/values";
 import { t } from "../../strings";
-import { type Entries, type Field, readEntries, WHOLE } from "../../ui/schema-form";
+import { type Entries, type Field, readComplete, readEntries, WHOLE } from "../../ui/schema-form";
 
 type Workflow = Schemas["WorkflowInfo"];
 type Input = Schemas["InputInfo"];
 
 /** Graphs and agents declare no inputs: a run begins with a message. */
-const MESSAGE: Input = { name: "message", kind: "text", required: true };
+const MESSAGE: Input = { name: "message", kind: "text", is_file: false, required: true };
 
 const KINDS: Record<string, Field["kind"]> = {
   any: "any",
@@ -17,9 +17,12 @@ const KINDS: Record<string, Field["kind"]> = {
   number: "number",
   boolean: "boolean",
   option: "choice",
-  list: "json",
-  file: "json",
+  list: "list",
+  file: "file",
 };
+
+/** What is entered in fields that do not show it. */
+const HELP: { [kind in Field["kind"]]?: string } = { any: t.alone.textOrJson, list: t.alone.linesOrJson };
 
 /** The fields of a workflow's inputs. */
 export function listInputFields({ inputs, format }: Pick<Workflow, "inputs" | "format">): Field[] {
@@ -31,11 +34,11 @@ export function listInputFields({ inputs, format }: Pick<Workflow, "inputs" | "f
 /** The field of an input. The input of a step list is the whole value. */
 function toField(input: Input, format: string): Field {
   const isWhole = format === "steps" && input.name === "input";
-  const kind = KINDS[input.kind] ?? "long";
+  const kind = input.is_file ? "file" : (KINDS[input.kind] ?? "long");
   const field: Field = {
     name: isWhole ? WHOLE : input.name,
     label: input.name,
-    help: input.description ?? (kind === "any" ? t.alone.textOrJson : undefined),
+    help: input.description ?? HELP[kind],
     kind,
     options: kind === "boolean" ? [true, false] : (input.options ?? []),
     isRequired: input.required || isWhole,
@@ -45,9 +48,9 @@ function toField(input: Input, format: string): Field {
   return value == null ? field : { ...field, start: toEntry(field, value) };
 }
 
-/** The inputs that were entered. Throws an `InvalidEntry` if one does not fit its field. */
+/** The inputs that were entered. Throws an `InvalidEntry` if a required one is missing or one does not fit its field. */
 export function readInputs(fields: readonly Field[], entries: Entries): Json {
-  return fields.length === 0 ? {} : readEntries(fields, entries);
+  return fields.length === 0 ? {} : readComplete(fields, entries);
 }
 
 /** The inputs as far as they are entered; undefined while there are none, or one is not valid. */
@@ -77,7 +80,13 @@ export function toEntries(fields: readonly Field[], inputs: Json): Entries {
 
 function toEntry({ kind }: Field, value: Json): string {
   const isText = kind === "text" || kind === "long" || kind === "any";
+  if (kind === "list" && Array.isArray(value) && value.every(isLine)) return value.join("\n");
   return isText ? entryOf(value) : JSON.stringify(value);
+}
+
+/** Whether an item of a list can be a line of its field. */
+function isLine(item: Json): boolean {
+  return typeof item === "string" && item.trim() === item && item !== "" && !/^\[|\n/.test(item);
 }
 
 /** The entries for inputs that are known by name, such as the variables of an earlier run. */

@@ -1,6 +1,6 @@
 // What this browser keeps of a workflow: the draft that the viewer keeps, and the unsaved changes of each tab, in case the
 // tab ends. None of them is a version yet. Several people may use one browser, so each of them has places of their own.
-import type { Schemas } from "../../api/client";
+import { nameOwner, type Owner } from "../../api/owner";
 import type { Source } from "./use-draft";
 
 /** A changed source, the tag of the version that it was made from, and when it was kept. */
@@ -18,21 +18,12 @@ const TAB = Math.random().toString(36).slice(2);
 const MAX_TABS = 5;
 const MAX_AGE_MS = 30 * 24 * 3_600_000;
 
-/** Who uses the page. */
-type Owner = Pick<Schemas["CallerInfo"], "user" | "key">;
-
 /**
  * Where this browser keeps unsaved changes of a workflow. Several servers can have one origin, behind
  * different paths.
  */
 export function nameDraftPlace(owner: Owner, workflow: string): string {
   return `${nameOwner(owner)} ${readBasePath()} ${workflow}`;
-}
-
-/** The user of the key. A key for any user counts as a separate user, and a server without keys has one viewer. */
-function nameOwner({ user, key }: Owner): string {
-  if (user != null) return `user=${encodeURIComponent(user)}`;
-  return key == null ? "anyone" : `key=${encodeURIComponent(key)}`;
 }
 
 function readBasePath(): string {

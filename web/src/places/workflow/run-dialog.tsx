@@ -13,7 +13,8 @@ import { Dialog } from "../../ui/dialog";
 import { useKept } from "../../ui/kept";
 import { NoModel } from "../../ui/no-model";
 import { ErrorBox, Problem } from "../../ui/problem";
-import { type Entries, type Field, SchemaFields, startEntries } from "../../ui/schema-form";
+import { SchemaFields } from "../../ui/schema-fields";
+import { type Entries, type Field, type InvalidEntry, startEntries } from "../../ui/schema-form";
 import { useEstimate } from "../cost/cost-plan";
 import { RunCost } from "../cost/run-cost";
 import { listInputFields, namedEntries, readInputs, tryReadInputs } from "./input-fields";
@@ -40,23 +41,18 @@ type RunDialogProps = {
 export function RunDialog({ workflow, unsaved, onStep, onClose }: RunDialogProps) {
   const fields = listInputFields(workflow);
   const [entries, setEntries, forget] = useKept(`run ${workflow.id}`, () => startEntries(fields));
-  const [problem, setProblem] = useState<string>();
+  const [invalid, setInvalid] = useState<InvalidEntry>();
   const start = useStart(workflow, unsaved, fields, forget);
   const title = t.workflow.runTitle(workflow.name || workflow.id);
   const send = (saves: boolean) => {
     try {
       start.send({ inputs: readInputs(fields, entries), saves });
-      setProblem(undefined);
+      setInvalid(undefined);
     } catch (error) {
-      setProblem(error instanceof Error ? error.message : t.answer.invalid);
+      setInvalid(error as InvalidEntry);
     }
   };
   const savesFirst = unsaved !== undefined && !unsaved.isRefused;
-  const onKeyDown = (event: KeyboardEvent<HTMLFormElement>) => {
-    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
-    event.stopPropagation();
-    event.currentTarget.requestSubmit();
-  };
   const given = tryReadInputs(fields, entries);
   const request = { workflow: workflow.id, ...(given && { inputs: given }) };
   const needsModel = (useEstimate(request).data?.models.length ?? 0) > 0;
@@ -67,7 +63,7 @@ export function RunDialog({ workflow, unsaved, onStep, onClose }: RunDialogProps
           event.preventDefault();
           if (unsaved === undefined || savesFirst) send(savesFirst);
         }}
-        onKeyDown={onKeyDown}
+        onKeyDown={submitOnEnter}
       >
         <h2>{title}</h2>
         {start.run !== undefined ? (
@@ -82,28 +78,65 @@ export function RunDialog({ workflow, unsaved, onStep, onClose }: RunDialogProps
             {start.hasNewInputs && <Problem severity="warning">{t.workflow.newInputs}</Problem>}
             {fields.length === 0 && <p className="soft">{t.workflow.noInputs}</p>}
             <LastInputs workflow={workflow.id} fields={fields} onUse={setEntries} />
-            <SchemaFields fields={fields} entries={entries} onChange={setEntries} isFirstFocused />
-            {problem && <Problem>{problem}</Problem>}
+            <SchemaFields
+              fields={fields}
+              entries={entries}
+              onChange={(next) => {
+                setInvalid(undefined);
+                setEntries(next);
+              }}
+              isFirstFocused
+              invalid={invalid}
+            />
             {needsModel && <NoModel />}
             <RunCost request={request} onStep={onStep} />
             {start.error && <ErrorBox error={start.error} />}
           </>
         )}
-        <div className="dialog-actions">
-          <Button onClick={onClose}>{start.run === undefined ? t.cancel : t.close}</Button>
-          {start.run === undefined && unsaved && (
-            <Button disabled={start.isPending} onClick={() => send(false)}>
-              {t.workflow.startSaved}
-            </Button>
-          )}
-          {start.run === undefined && (unsaved === undefined || savesFirst) && (
-            <Button look="main" type="submit" disabled={start.isPending}>
-              {savesFirst ? t.workflow.saveAndRun : t.workflow.start}
-            </Button>
-          )}
-        </div>
+        <RunButtons
+          hasStarted={start.run !== undefined}
+          isPending={start.isPending}
+          savesFirst={savesFirst}
+          hasUnsaved={unsaved !== undefined}
+          onStartSaved={() => send(false)}
+          onClose={onClose}
+        />
       </form>
     </Dialog>
+  );
+}
+
+/** Ctrl+Enter submits, also from a text of several lines. */
+function submitOnEnter(event: KeyboardEvent<HTMLFormElement>) {
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+  event.stopPropagation();
+  event.currentTarget.requestSubmit();
+}
+
+type ButtonsProps = {
+  hasStarted: boolean;
+  isPending: boolean;
+  savesFirst: boolean;
+  hasUnsaved: boolean;
+  onStartSaved: () => void;
+  onClose: () => void;
+};
+
+function RunButtons({ hasStarted, isPending, savesFirst, hasUnsaved, onStartSaved, onClose }: ButtonsProps) {
+  return (
+    <div className="dialog-actions">
+      <Button onClick={onClose}>{hasStarted ? t.close : t.cancel}</Button>
+      {!hasStarted && hasUnsaved && (
+        <Button disabled={isPending} onClick={onStartSaved}>
+          {t.workflow.startSaved}
+        </Button>
+      )}
+      {!hasStarted && (!hasUnsaved || savesFirst) && (
+        <Button look="main" type="submit" disabled={isPending}>
+          {savesFirst ? t.workflow.saveAndRun : t.workflow.start}
+        </Button>
+      )}
+    </div>
   );
 }
 

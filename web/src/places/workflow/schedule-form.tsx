@@ -6,7 +6,8 @@ import type { Json } from "../../api/json";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { ErrorBox, Problem } from "../../ui/problem";
-import { SchemaFields, startEntries } from "../../ui/schema-form";
+import { SchemaFields } from "../../ui/schema-fields";
+import { type Entries, type InvalidEntry, startEntries } from "../../ui/schema-form";
 import { CHOICES, type Choice, describeCron, findCronProblem, toCron, toWhen, type When } from "./cron";
 import { listInputFields, readInputs, toEntries } from "./input-fields";
 import type { Schedule } from "./schedules";
@@ -27,8 +28,8 @@ const DAILY = "0 6 * * *";
 export function ScheduleForm({ workflow, edited, freeId, onDone, onCancel }: ScheduleFormProps) {
   const fields = listInputFields(workflow);
   const schedule = useSchedule({ workflow, edited, freeId, onDone }, fields);
-  const { when, setWhen, timezone, setTimezone, skips, setSkips, entries, setEntries, problem, put, send } =
-    schedule;
+  const { when, setWhen, timezone, setTimezone, skips, setSkips, entries, setEntries } = schedule;
+  const { problem, invalid, put, send } = schedule;
   return (
     <form
       className="schedule-form"
@@ -46,7 +47,7 @@ export function ScheduleForm({ workflow, edited, freeId, onDone, onCancel }: Sch
       {fields.length > 0 && (
         <fieldset className="schedule-inputs">
           <legend>{t.cron.inputs}</legend>
-          <SchemaFields fields={fields} entries={entries} onChange={setEntries} />
+          <SchemaFields fields={fields} entries={entries} onChange={setEntries} invalid={invalid} />
         </fieldset>
       )}
       <label className="schedule-overlap">
@@ -77,10 +78,15 @@ function useSchedule(
     () => edited?.timezone ?? Intl.DateTimeFormat().resolvedOptions().timeZone,
   );
   const [skips, setSkips] = useState(edited?.overlap === "skip");
-  const [entries, setEntries] = useState(() =>
+  const [entries, draw] = useState(() =>
     edited ? toEntries(fields, edited.inputs as unknown as Json) : startEntries(fields),
   );
   const [problem, setProblem] = useState<string>();
+  const [invalid, setInvalid] = useState<InvalidEntry>();
+  const setEntries = (next: Entries) => {
+    setInvalid(undefined);
+    draw(next);
+  };
   const cron = toCron(when);
   const put = useMutation({
     mutationFn: (inputs: Json) => {
@@ -108,10 +114,11 @@ function useSchedule(
     try {
       put.mutate(readInputs(fields, entries));
     } catch (error) {
-      setProblem(error instanceof Error ? error.message : t.answer.invalid);
+      setInvalid(error as InvalidEntry);
     }
   };
-  return { when, setWhen, timezone, setTimezone, skips, setSkips, entries, setEntries, problem, put, send };
+  const times = { when, setWhen, timezone, setTimezone, skips, setSkips };
+  return { ...times, entries, setEntries, problem, invalid, put, send };
 }
 
 type WhenFieldsProps = { when: When; onChange: (when: When) => void };

@@ -1,6 +1,8 @@
 // Saves a workflow, after everything that is entered in its forms has been brought into its text.
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
+import { isKeyRefusal } from "../../api/client";
+import { readKeyReason, subscribeToKey } from "../../api/key";
 import { type Pending, useHasPending } from "../../builder/pending";
 import { t } from "../../strings";
 import { isConflict, type Source, saveSource } from "./use-draft";
@@ -41,6 +43,14 @@ export function useSave({ workflow, edited, stored, isDeleted, pending, onSaved 
       if (isConflict(error)) void queries.invalidateQueries({ queryKey: ["workflows", workflow] });
     },
   });
+  const { error, reset } = saving;
+  useEffect(() => {
+    // The refusal was about another key.
+    const forget = () => {
+      if (readKeyReason() === undefined && isKeyRefusal(error)) reset();
+    };
+    return subscribeToKey(forget);
+  }, [error, reset]);
   const save = async () => {
     if (saving.isPending || isSettling.current) return false;
     isSettling.current = true;

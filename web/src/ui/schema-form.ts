@@ -1,4 +1,4 @@
-// Fields for a value that a JSON Schema describes. What no field fits is entered as JSON.
+// The fields of a form for a value, and the value that was entered. What no field fits is entered as JSON.
 import { type Json, parseJson } from "../api/json";
 import { t } from "../strings";
 
@@ -22,8 +22,8 @@ export type Field = {
   name: string;
   label: string;
   help: string | undefined;
-  /** `any` is a text, or JSON if it begins like an object or a list. */
-  kind: "text" | "long" | "any" | "number" | "boolean" | "choice" | "json";
+  /** `any` is a text, or JSON if it begins like an object or a list. `list` has one text on each line, or is JSON. */
+  kind: "text" | "long" | "any" | "number" | "boolean" | "choice" | "list" | "file" | "json";
   options: Json[];
   isRequired: boolean;
   start: string;
@@ -75,13 +75,34 @@ export function startEntries(fields: readonly Field[]): Entries {
   return Object.fromEntries(fields.map((field) => [field.name, field.start]));
 }
 
-/** The first required field without content. */
+/** The first required field without content. A value of any kind may be an empty text. */
 export function findMissing(fields: readonly Field[], entries: Entries): Field | undefined {
-  return fields.find((field) => field.isRequired && (entries[field.name] ?? "").trim() === "");
+  const isMissing = ({ name, kind, isRequired }: Field) =>
+    isRequired && kind !== "any" && (entries[name] ?? "").trim() === "";
+  return fields.find(isMissing);
 }
 
 /** The entry does not fit its field; the message names the field. */
-export class InvalidEntry extends Error {}
+export class InvalidEntry extends Error {
+  constructor(
+    message: string,
+    readonly field: Field,
+  ) {
+    super(message);
+  }
+}
+
+/** The value that was entered. Throws an `InvalidEntry` if a required entry is missing or one does not fit its field. */
+export function readComplete(fields: readonly Field[], entries: Entries): Json {
+  const missing = findMissing(fields, entries);
+  if (missing) throw new InvalidEntry(explainMissing(missing), missing);
+  return readEntries(fields, entries);
+}
+
+function explainMissing({ kind, label }: Field): string {
+  const isChosen = kind === "choice" || kind === "boolean" || kind === "file";
+  return isChosen ? t.answer.notChosen(label) : t.answer.missing(label);
+}
 
 /** The value that was entered. Throws an `InvalidEntry` if it does not fit a field. */
 export function readEntries(fields: readonly Field[], entries: Entries): Json {
@@ -95,72 +116,16 @@ export function readEntries(fields: readonly Field[], entries: Entries): Json {
 function readEntry(field: Field, text: string): Json {
   if (field.kind === "text" || field.kind === "long") return text;
   if (field.kind === "any" && !/^\s*[[{]/.test(text)) return text;
+  if (field.kind === "list" && !/^\s*\[/.test(text)) return listLines(text);
   try {
     return parseJson(text);
   } catch {
     // A text may begin with a bracket, too.
     if (field.kind === "any") return text;
-    throw new InvalidEntry(t.answer.wrong[field.kind === "number" ? "number" : "json"](field.label));
+    throw new InvalidEntry(t.answer.wrong[field.kind === "number" ? "number" : "json"](field.label), field);
   }
 }
 
-type FieldsProps = {
-  fields: readonly Field[];
-  entries: Entries;
-  onChange: (entries: Entries) => void;
-  isFirstFocused?: boolean;
-};
-
-export function SchemaFields({ fields, entries, onChange, isFirstFocused = false }: FieldsProps) {
-  return fields.map((field, at) => (
-    // biome-ignore lint/a11y/noLabelWithoutControl: the control is the component inside.
-    <label key={field.name} className="field">
-      <span>
-        {field.label}
-        {field.isRequired && fields.length > 1 && <small className="faint"> ({t.answer.required})</small>}
-      </span>
-      <FieldInput
-        field={field}
-        value={entries[field.name] ?? ""}
-        onChange={(value) => onChange({ ...entries, [field.name]: value })}
-        isFocused={isFirstFocused && at === 0}
-      />
-      {field.help && <small>{field.help}</small>}
-    </label>
-  ));
-}
-
-type FieldInputProps = { field: Field; value: string; onChange: (value: string) => void; isFocused: boolean };
-
-function FieldInput({ field, value, onChange, isFocused }: FieldInputProps) {
-  const common = {
-    className: "input",
-    value,
-    required: field.isRequired && field.kind !== "long" && field.kind !== "any",
-    autoFocus: isFocused,
-    onChange: (event: { target: { value: string } }) => onChange(event.target.value),
-  };
-  switch (field.kind) {
-    case "choice":
-    case "boolean":
-      return (
-        <select {...common}>
-          <option value="" />
-          {field.options.map((option) => (
-            <option key={JSON.stringify(option)} value={JSON.stringify(option)}>
-              {typeof option === "string" ? option : JSON.stringify(option)}
-            </option>
-          ))}
-        </select>
-      );
-    case "number":
-      return <input {...common} type="number" step="any" />;
-    case "text":
-      return <input {...common} type="text" />;
-    case "long":
-    case "any":
-      return <textarea {...common} rows={2} />;
-    case "json":
-      return <textarea {...common} rows={4} spellCheck={false} className="input mono" />;
-  }
+function listLines(text: string): string[] {
+  return text.split("\n").flatMap((line) => line.trim() || []);
 }
