@@ -399,7 +399,7 @@ test("a workflow is exported, and started by a schedule and a webhook", async ()
   );
   await page.getByRole("button", { name: "Delete build-export" }).first().click();
   await page.getByRole("button", { name: "Delete", exact: true }).click();
-  await page.getByText("It runs at no fixed time.").waitFor();
+  await page.getByText("No schedules yet.").waitFor();
   await closePage(opened);
 });
 

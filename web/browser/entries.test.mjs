@@ -24,16 +24,11 @@ async function readStored(id) {
   return JSON.stringify(await (await fetch(`${addressOf(id)}/source`)).json());
 }
 
-/** Stores a workflow with one step, and opens the form of the step. */
-async function openStep(id) {
-  const step = {
-    name: "a",
-    functionId: "agent::chat",
-    mode: "loop",
-    errorMode: "fail",
-    promptTemplate: "one",
-  };
-  const body = JSON.stringify({ id, name: id, steps: [{ ...step, maxIterations: 2, until: "never" }] });
+const STEP = { functionId: "agent::chat", errorMode: "fail", promptTemplate: "one" };
+
+/** Stores a workflow, and opens the form of one of its steps. */
+async function openStepOf(id, steps, name) {
+  const body = JSON.stringify({ id, name: id, steps });
   const headers = { "content-type": "application/json" };
   assert.ok((await fetch(addressOf(id), { method: "PUT", headers, body })).ok);
   const opened = await openPage(browser, studio.address);
@@ -41,10 +36,21 @@ async function openStep(id) {
   page.setDefaultTimeout(10_000);
   await page.goto(`${studio.address}/workflows/${id}`);
   await page.getByRole("tab", { name: "Build" }).click();
-  await page.locator(".part", { hasText: "a" }).last().click();
+  await page.locator(".part", { hasText: name }).last().click();
   const prompt = page.getByLabel(/^Prompt template/);
   await prompt.waitFor();
   return { ...opened, prompt };
+}
+
+/** Stores a workflow with one step, and opens the form of the step. */
+function openStep(id) {
+  return openStepOf(id, [{ ...STEP, name: "a", mode: "loop", maxIterations: 2, until: "never" }], "a");
+}
+
+/** Stores a workflow with three steps, and opens the form of the second. */
+function openSecondStep(id) {
+  const steps = ["first", "second", "third"].map((name) => ({ ...STEP, name, mode: "sequential" }));
+  return openStepOf(id, steps, "second");
 }
 
 /** Types at the end of a field, and goes on at once. */
@@ -122,6 +128,52 @@ test("a change that could not be made is made when the definition is saved", asy
   assert.match(await readStored("kept-change"), /one two/);
   assert.equal(await prompt.inputValue(), "one two");
   await closeAfterFailures(opened);
+});
+
+test("changes that wait are made to their own step, also if an earlier one moves it", async () => {
+  const opened = await openSecondStep("kept-changes");
+  const { page, prompt, context } = opened;
+  await context.route("**/definitions/edit", (route) => route.abort());
+  await page.getByRole("button", { name: "Move up" }).click();
+  await page.getByText("The server cannot be reached.").first().waitFor();
+  await type(page, prompt, " two");
+  await page.getByRole("button", { name: "Add step", exact: true }).click();
+  await page.getByRole("searchbox", { name: "Search kinds" }).fill("sequential");
+  await page.keyboard.press("Enter");
+  await context.unroute("**/definitions/edit");
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByText("Saved", { exact: true }).waitFor();
+  const { files, entry } = JSON.parse(await readStored("kept-changes"));
+  const steps = JSON.parse(files[entry]).steps.map(({ name, promptTemplate }) => [name, promptTemplate]);
+  const [added] = steps[1];
+  assert.ok(added.startsWith("answer"), added);
+  assert.deepEqual(
+    [steps[0], ...steps.slice(2)],
+    [
+      ["second", "one two"],
+      ["first", "one"],
+      ["third", "one"],
+    ],
+  );
+  await closeAfterFailures(opened);
+});
+
+test("the graph of a definition with errors still leads to its steps", async () => {
+  const opened = await openSecondStep("broken-graph");
+  const { page } = opened;
+  const selectNode = async (name) => {
+    await page.locator(".node", { hasText: name }).click();
+    await page.getByRole("region", { name: "Form" }).getByRole("heading", { name, exact: true }).waitFor();
+  };
+  await selectNode("third");
+  const field = page.getByLabel(/^Function/).first();
+  await field.fill("shop::nothing");
+  await field.blur();
+  await page.getByText("there is no function").first().waitFor();
+  await page.locator(".node[data-marked=error]", { hasText: "third" }).waitFor();
+  await selectNode("first");
+  await selectNode("third");
+  await closePage(opened);
 });
 
 test("an entry that is no number is named, and nothing is saved without it", async () => {

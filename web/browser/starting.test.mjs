@@ -99,6 +99,50 @@ test("what was typed is there again, and so are the inputs of the last run", asy
   await closePage(opened);
 });
 
+test("files are chosen, lists have a line for each item, and what is missing is named", async () => {
+  const text = [
+    "---",
+    "input:",
+    "  topic: {type: text}",
+    "  notes: {type: file, fileType: text}",
+    "  tags: {type: array}",
+    "---",
+    "Write about {topic}: {notes} {JSON.stringify(tags)}",
+    "",
+    '<GenText model="local:none" as="answer" />',
+  ].join("\n");
+  const stored = await fetch(`${studio.address}/api/v1/workflows/with-file`, {
+    method: "PUT",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ entry: "with-file.mdx", files: { "with-file.mdx": text } }),
+  });
+  assert.ok(stored.ok, await stored.text());
+  const opened = await openPage(browser, studio.address);
+  const { page } = opened;
+  await page.goto(`${studio.address}/workflows/with-file`);
+  await page.getByRole("button", { name: "Run", exact: true }).click();
+  const dialog = page.locator("dialog[open]");
+  await dialog.getByLabel(/^topic/).fill("tides");
+  await dialog.getByLabel(/^tags/).fill("sea\nmoon");
+  await dialog.getByRole("button", { name: "Start", exact: true }).click();
+  await dialog.getByText("Choose something for “notes”.").waitFor();
+  const asked = page.waitForEvent("filechooser");
+  await dialog.getByRole("button", { name: "Choose a file" }).click();
+  const buffer = Buffer.from("my notes");
+  await (await asked).setFiles({ name: "notes.txt", mimeType: "text/plain", buffer });
+  await dialog.getByText("notes.txt · 8 bytes").waitFor();
+  assert.equal(await dialog.getByText("Choose something").count(), 0);
+  await dialog.getByRole("button", { name: "Start", exact: true }).click();
+  await page.waitForURL(/\/runs\//);
+  const [run] = await listRuns("with-file");
+  const { variables } = await readJson(`runs/${run.run_id}/variables?at=1`);
+  assert.deepEqual(
+    [variables.topic, variables.notes, variables.tags],
+    ["tides", "my notes", ["sea", "moon"]],
+  );
+  await closePage(opened);
+});
+
 test("a schedule has inputs and a time in words, and is changed", async () => {
   await storeWorkflow("timed");
   const opened = await openPage(browser, studio.address);

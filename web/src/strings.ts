@@ -281,7 +281,7 @@ export const t = {
     within: (hours: number) =>
       hours === 1 ? "Last hour" : hours === 24 ? "Last 24 hours" : `Last ${hours / 24} days`,
     none: "No run matches",
-    noneHelp: "Change the filter, or start a run:",
+    allRuns: "Show all runs",
     noneYet: "No runs yet",
     noneYetHelp: "Start one from a workflow, or with:",
     noneCommand: "flowloom run NAME",

@@ -67,7 +67,9 @@ export function FileField({ label, value, onChange, isFocused }: FileFieldProps)
 /** What an entry contains: the name and the size of a file. An input that is known by value has no name. */
 export function describeEntry(entry: string): string {
   const file = readContent(entry);
-  return file ? `${file.name} · ${formatBytes((file.base64.length * 3) / 4)}` : t.file.unnamed;
+  if (!file) return t.file.unnamed;
+  const padding = /=*$/.exec(file.base64)?.[0].length ?? 0;
+  return `${file.name} · ${formatBytes((file.base64.length * 3) / 4 - padding)}`;
 }
 
 function readContent(entry: string): FileContent | undefined {

@@ -1,4 +1,5 @@
 // The fields of a form for a value.
+import { useEffect, useRef } from "react";
 import { t } from "../strings";
 import { FileField } from "./file-field";
 import { Problem } from "./problem";
@@ -32,10 +33,22 @@ export function SchemaFields({ fields, entries, onChange, isFirstFocused = false
           isWrong={wrong !== undefined}
         />
         {field.help && <small>{field.help}</small>}
-        {wrong && <Problem>{wrong.message}</Problem>}
+        {wrong && <WrongEntry message={wrong.message} />}
       </Row>
     );
   });
+}
+
+/** Why the entry above does not fit. It may be outside of what is visible. */
+function WrongEntry({ message }: { message: string }) {
+  const element = useRef<HTMLDivElement>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another message is shown, too.
+  useEffect(() => element.current?.scrollIntoView({ block: "center" }), [message]);
+  return (
+    <div ref={element}>
+      <Problem>{message}</Problem>
+    </div>
+  );
 }
 
 type FieldInputProps = {

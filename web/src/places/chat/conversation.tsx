@@ -1,11 +1,12 @@
 // The messages of a conversation. Each turn is a run; its events are followed while it is in progress.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useMemo, useState } from "react";
 import { useMay } from "../../api/caller";
 import { api, read, type Schemas } from "../../api/client";
 import { isFinal, type RunStatus } from "../../run/record";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
+import { useFollowedEnd } from "../../ui/followed-end";
 import { ErrorBox } from "../../ui/problem";
 import { Composer } from "./composer";
 import { type Partner, type Said, sendMessage, threadsQuery } from "./partners";
@@ -127,32 +128,4 @@ function findReplaced(items: RunItem[], facts: ReadonlyMap<string, TurnFacts>): 
     start = Math.min(start, earlier);
   }
   return replaced;
-}
-
-/** A list that stays at its end while things are added, unless the reader has scrolled up. */
-function useFollowedEnd(count: number) {
-  const element = useRef<HTMLDivElement>(null);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a new turn is shown, wherever the reader is.
-  useEffect(() => {
-    const list = element.current;
-    if (list) list.scrollTop = list.scrollHeight;
-  }, [count]);
-  useEffect(() => {
-    const list = element.current;
-    if (!list) return;
-    let isAtEnd = true;
-    const note = () => {
-      isAtEnd = list.scrollHeight - list.scrollTop - list.clientHeight < 48;
-    };
-    const observer = new MutationObserver(() => {
-      if (isAtEnd) list.scrollTop = list.scrollHeight;
-    });
-    list.addEventListener("scroll", note, { passive: true });
-    observer.observe(list, { childList: true, subtree: true, characterData: true });
-    return () => {
-      list.removeEventListener("scroll", note);
-      observer.disconnect();
-    };
-  }, []);
-  return element;
 }

@@ -21,13 +21,15 @@ import { streamAt } from "../../run/stream";
 import { t } from "../../strings";
 import { ActionRow } from "../../ui/action-row";
 import { AnswerForm, ResolveForm } from "../../ui/answer-form";
+import { showDirections } from "../../ui/bidi";
 import { IconButton } from "../../ui/button";
+import { useFollowedEnd } from "../../ui/followed-end";
 import { formatDuration, formatTime } from "../../ui/format";
 import type { MenuItem } from "../../ui/menu";
 import { ErrorBox, Problem } from "../../ui/problem";
 import { PhaseMark } from "../../ui/state";
 import { Tabs } from "../../ui/tabs";
-import { LongText, ValueView } from "../../ui/value";
+import { ValueView } from "../../ui/value";
 import { ForkDialog } from "./fork-dialog";
 import { type Group, GroupFacts, GroupOutput } from "./group-details";
 import { Overview } from "./overview";
@@ -238,6 +240,21 @@ function Facts({ step, phase, time }: FactsProps) {
   );
 }
 
+/** So much of a text that is being written is shown. */
+const MAX_LIVE_CHARACTERS = 20_000;
+
+/** The end of a text that is being written. */
+function LiveText({ text }: { text: string }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, and is then reached by the keyboard.
+    <div className="value-body live-text" data-testid="stream" ref={useFollowedEnd(0)} tabIndex={0}>
+      <pre className="long-text" dir="auto">
+        {showDirections(text.slice(-MAX_LIVE_CHARACTERS))}
+      </pre>
+    </div>
+  );
+}
+
 type StepOutputProps = { view: RunView; step: StepState; isGroup: boolean };
 
 /** What a step did. The output of one that holds others is shown with those. */
@@ -277,9 +294,7 @@ function StepOutput({ view, step, isGroup }: StepOutputProps) {
               </span>
             )}
           </header>
-          <div className="value-body" data-testid="stream">
-            <LongText text={live.text} />
-          </div>
+          <LiveText text={live.text} />
         </section>
       )}
       {!isGroup && step.output !== undefined && <ValueView value={step.output} label={t.run.output} />}

@@ -1,7 +1,7 @@
 // Runs: a live table with filters, commands for several runs, and charts over time.
 
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
-import { useNavigate, useSearch } from "@tanstack/react-router";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { api, read } from "../../api/client";
 import { workflowsQuery } from "../../api/queries";
@@ -56,8 +56,16 @@ export function Runs() {
       {runs.data && items.length === 0 ? (
         <section className="panel">
           <Empty title={isFiltered ? t.runs.none : t.runs.noneYet}>
-            <p>{isFiltered ? t.runs.noneHelp : t.runs.noneYetHelp}</p>
-            <pre>{t.runs.noneCommand}</pre>
+            {isFiltered ? (
+              <Link to="/runs" className="button">
+                {t.runs.allRuns}
+              </Link>
+            ) : (
+              <>
+                <p>{t.runs.noneYetHelp}</p>
+                <pre>{t.runs.noneCommand}</pre>
+              </>
+            )}
           </Empty>
         </section>
       ) : (
@@ -79,7 +87,7 @@ function Filters() {
   const change = (name: "status" | "workflow" | "trigger" | "within", value: string) => {
     const { [name]: _, ...rest } = search;
     const chosen = name === "within" ? Number(value) : value;
-    void navigate({ search: value === "" ? rest : { ...rest, [name]: chosen }, replace: true });
+    void navigate({ search: value === "" ? rest : { ...rest, [name]: chosen } });
   };
   return (
     <div className="runs-filters">

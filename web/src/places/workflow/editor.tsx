@@ -9,7 +9,7 @@ import {
 import { defaultKeymap, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { json } from "@codemirror/lang-json";
 import { markdown } from "@codemirror/lang-markdown";
-import { yaml } from "@codemirror/lang-yaml";
+import { yaml, yamlFrontmatter } from "@codemirror/lang-yaml";
 import { bracketMatching, foldGutter, syntaxHighlighting } from "@codemirror/language";
 import { type Diagnostic, lintGutter, lintKeymap, setDiagnostics } from "@codemirror/lint";
 import { highlightSelectionMatches, searchKeymap } from "@codemirror/search";
@@ -104,8 +104,13 @@ export default function Editor(props: EditorProps) {
   return <div className="editor" ref={host} data-testid="editor" />;
 }
 
+function languageOf(file: string) {
+  if (file.endsWith(".json")) return json();
+  return /\.ya?ml$/.test(file) ? yaml() : yamlFrontmatter({ content: markdown() });
+}
+
 function extensionsFor(file: string, isReadOnly: boolean) {
-  const language = file.endsWith(".json") ? json() : /\.ya?ml$/.test(file) ? yaml() : markdown();
+  const language = languageOf(file);
   return [
     lineNumbers(),
     foldGutter(),

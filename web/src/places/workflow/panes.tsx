@@ -95,7 +95,7 @@ function useOpenPlace(source: Source, { graph }: Judgement) {
     });
   const choose = (next: View) => {
     rememberView(next);
-    void navigate({ search: (before) => ({ ...before, view: next }), replace: true });
+    void navigate({ search: (before) => ({ ...before, view: next }) });
     // Forms change the definition itself, and undo takes their changes back in its editor.
     if (next === "build") setFile(source.entry);
   };

@@ -90,11 +90,10 @@ export function WorkflowHead(props: HeadProps) {
         {!isFile && mayWrite && (
           <>
             <IconButton icon="trash" label={t.workflow.deleteWorkflow} onClick={() => onOpen("delete")} />
-            {isUnkept && (
-              <Button title={t.workflow.keepDraftHelp} onClick={onKeep}>
-                {t.workflow.keepDraft}
-              </Button>
-            )}
+            {/* It is always there, so that nothing moves when somebody begins to type. */}
+            <Button title={t.workflow.keepDraftHelp} disabled={!isUnkept} onClick={onKeep}>
+              {t.workflow.keepDraft}
+            </Button>
             <Button disabled={!canSave} onClick={onSave}>
               {saveLabel}
             </Button>
