@@ -162,9 +162,9 @@ function PartTools({ part, actions }: { part: Part; actions: PartActions }) {
     <div className="part-tools">
       <IconButton icon="up" label={t.build.moveUp} onClick={() => actions.move(part, -1)} />
       <IconButton icon="down" label={t.build.moveDown} onClick={() => actions.move(part, 1)} />
-      <IconButton icon="plus" label={t.build.duplicate} onClick={() => actions.duplicate(part)} />
+      <IconButton icon="duplicate" label={t.build.duplicate} onClick={() => actions.duplicate(part)} />
       <IconButton icon="copy" label={t.build.copyPart} onClick={() => actions.copy(part)} />
-      <IconButton icon="close" label={t.build.remove} onClick={() => actions.remove(part)} />
+      <IconButton icon="trash" label={t.build.remove} onClick={() => actions.remove(part)} />
     </div>
   );
 }

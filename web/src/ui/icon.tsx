@@ -50,6 +50,7 @@ const PATHS = {
   plus: "M8 3v10M3 8h10",
   history: "M3 8a5 5 0 1 0 1.6-3.7M3 2.5v3h3M8 5.5V8l2 1.2",
   copy: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3",
+  duplicate: "M5.5 5.5h8v8h-8zM10.5 5.5v-3h-8v8h3M9.5 7.5v4M7.5 9.5h4",
   paste: "M5.5 3.5H3.5v10h9v-10h-2M5.5 2.5h5v2.5h-5zM8 7v4M6.2 9.4 8 11.2l1.8-1.8",
   download: "M8 2.5v7.5M4.5 7 8 10.5 11.5 7M3 13.5h10",
   open: "M6.5 3.5h6V9.5M12.5 3.5 4 12",

@@ -58,8 +58,8 @@ pub fn assign_vars(rows: &[Assignment], env: &mut Env, rules: TextRules) -> Resu
     };
     let resolved = rows.iter().map(resolve).collect::<Result<Vec<_>, StepFailure>>()?;
     for (name, value, only_if_falsy) in resolved {
-        let is_set = env.lookup_name(&name).is_some_and(Value::is_truthy);
-        if !name.is_empty() && !(only_if_falsy && is_set) {
+        let is_kept = only_if_falsy && env.lookup_name(&name).is_some_and(Value::is_truthy);
+        if !name.is_empty() && !is_kept {
             env.vars.set(name.into(), value);
         }
     }
