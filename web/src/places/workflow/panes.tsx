@@ -93,9 +93,11 @@ function useOpenPlace(source: Source, { graph }: Judgement) {
       search: ({ step: _, ...before }) => (step === undefined ? before : { ...before, step }),
       replace: true,
     });
+  const view = VIEWS.find((one) => one === search.view) ?? first;
   const choose = (next: View) => {
     rememberView(next);
-    void navigate({ search: (before) => ({ ...before, view: next }) });
+    // The view that is shown already is no step of the history.
+    void navigate({ search: (before) => ({ ...before, view: next }), replace: next === view });
     // Forms change the definition itself, and undo takes their changes back in its editor.
     if (next === "build") setFile(source.entry);
   };
@@ -103,7 +105,7 @@ function useOpenPlace(source: Source, { graph }: Judgement) {
     setShown({ from: map.toUnit(start), to: map.toUnit(start + length) });
   const stepAt = (byte: number) => graph?.nodes[smallestAround(graph, byte)]?.path;
   return {
-    view: VIEWS.find((one) => one === search.view) ?? first,
+    view,
     step: search.step,
     file,
     map,

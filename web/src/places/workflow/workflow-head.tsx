@@ -58,7 +58,7 @@ export function WorkflowHead(props: HeadProps) {
         <h1 className="cut">{workflow.name || workflow.id}</h1>
         <span className="badge">{t.format(workflow.format)}</span>
         {version != null && <span className="badge">{t.workflow.version(version)}</span>}
-        <span className="soft" aria-live="polite">
+        <span className="soft cut" aria-live="polite">
           {state}
         </span>
         {hasChanges && <IconButton icon="close" label={t.workflow.discard} onClick={onDiscard} />}
