@@ -56,3 +56,17 @@ test("parts keep their steps while the definition has errors", () => {
   expect(stepsOf("summary", "essay", "answer")).toEqual(["/summary", "/essay", "/answer"]);
   expect(stepsOf("essay", "new", "answer", "summary")).toEqual(["/essay", null, "/answer", "/summary"]);
 });
+
+test("of equal parts, the one at the same position is the same", () => {
+  const equal = partsOf("same", "same", "same");
+  const changed = equal.map((part, at) =>
+    at === 0 ? { ...part, value: { name: "same", prompt: "x" } } : part,
+  );
+  const edits: Edit[] = [0, 1, 2].map((at) => ({ do: "set", path: ["steps", at, "prompt"], value: "y" }));
+  expect(rebaseEdits(edits, equal, changed)).toEqual(edits);
+  const steps = keepSteps(
+    changed.map((part) => ({ ...part, step: null })),
+    equal.map((part, at) => ({ ...part, step: `/${at}` })),
+  );
+  expect(steps.map(({ step }) => step)).toEqual(["/0", "/1", "/2"]);
+});

@@ -4,6 +4,11 @@ import { matchParts } from "./match-parts";
 import { keyOf, type Path } from "./path";
 import { END, listOf } from "./siblings";
 
+/** Whether an edit can add, move or remove parts. The paths of others stay what they are. */
+export function changesParts(edit: Edit): boolean {
+  return edit.do !== "set" && edit.do !== "rename" && edit.do !== "rename_key";
+}
+
 /** The edits that mean in `after` what they meant in `before`; undefined if a part that they name is gone. */
 export function rebaseEdits(
   edits: readonly Edit[],

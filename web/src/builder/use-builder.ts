@@ -7,7 +7,7 @@ import { applyEdits, type Edit, type Inspection, inspect, type Source } from "./
 import { EditQueue, type Outcome } from "./edit-queue";
 import { hasSteps, keepSteps } from "./known-steps";
 import { usePending } from "./pending";
-import { rebaseEdits } from "./rebase";
+import { changesParts, rebaseEdits } from "./rebase";
 
 /** The parts are read again after this time without a change. */
 const INSPECT_DELAY_MS = 120;
@@ -105,7 +105,9 @@ function useEdits(source: Source, format: string | undefined, onEdit: OnEdit) {
         onText.current(before.entry, edited.text);
         const partsBefore = queries.getQueryData<Inspection>(queryKeyOf(before, format))?.parts;
         const rebase = (later: readonly Edit[]) =>
-          partsBefore ? rebaseEdits(later, partsBefore, edited.inspection.parts) : [...later];
+          partsBefore && edits.some(changesParts)
+            ? rebaseEdits(later, partsBefore, edited.inspection.parts)
+            : [...later];
         return { part: edited.part ?? undefined, rebase };
       }
     };
