@@ -16,7 +16,14 @@ import { formatTime } from "./format";
 import { useKept } from "./kept";
 import { ErrorBox, Problem } from "./problem";
 import { SchemaFields } from "./schema-fields";
-import { type InvalidEntry, listFields, readComplete, type Schema, startEntries } from "./schema-form";
+import {
+  type Entries,
+  type InvalidEntry,
+  listFields,
+  readComplete,
+  type Schema,
+  startEntries,
+} from "./schema-form";
 import { ValueView } from "./value";
 
 type AnswerProps = {
@@ -52,6 +59,10 @@ export function AnswerForm({ run, path, question, onDone, onSent, ...props }: An
   const [entries, setEntries, forget] = useKept(`answer ${run} ${path}`, () => startEntries(fields));
   const [invalid, setInvalid] = useState<InvalidEntry>();
   const { subject } = question;
+  const change = (next: Entries) => {
+    setInvalid(undefined);
+    setEntries(next);
+  };
   const answer = useSend(onDone, async (value: Json) => {
     const body = { value: value as never, path, ...(subject && { subject }) };
     await read(api.POST("/api/v1/runs/{id}/answer", { params: { path: { id: run } }, body }));
@@ -95,7 +106,7 @@ export function AnswerForm({ run, path, question, onDone, onSent, ...props }: An
       ) : (
         hasFields && (
           <>
-            <SchemaFields fields={fields} entries={entries} onChange={setEntries} invalid={invalid} />
+            <SchemaFields fields={fields} entries={entries} onChange={change} invalid={invalid} />
             <div className="answer-choices">
               <button type="submit" className="button" data-look="main" disabled={isBlocked}>
                 {t.answer.send}

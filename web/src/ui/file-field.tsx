@@ -18,6 +18,7 @@ type FileFieldProps = {
 export function FileField({ label, value, onChange, isFocused }: FileFieldProps) {
   const picker = useRef<HTMLInputElement>(null);
   const [problem, setProblem] = useState<string>();
+  const action = value === "" ? t.file.choose : t.file.replace;
   const choose = async (file: File | undefined) => {
     if (!file) return;
     const isTooLarge = file.size > MAX_FILE_BYTES;
@@ -36,6 +37,7 @@ export function FileField({ label, value, onChange, isFocused }: FileFieldProps)
       onDragOver={(event) => event.preventDefault()}
       onDrop={(event) => {
         event.preventDefault();
+        event.stopPropagation();
         void choose(event.dataTransfer.files[0]);
       }}
     >
@@ -46,8 +48,13 @@ export function FileField({ label, value, onChange, isFocused }: FileFieldProps)
           <IconButton icon="close" label={t.file.remove(label)} onClick={() => onChange("")} />
         </span>
       )}
-      <Button icon="attach" autoFocus={isFocused} onClick={() => picker.current?.click()}>
-        {value === "" ? t.file.choose : t.file.replace}
+      <Button
+        icon="attach"
+        autoFocus={isFocused}
+        aria-label={`${action}: ${label}`}
+        onClick={() => picker.current?.click()}
+      >
+        {action}
       </Button>
       <input
         ref={picker}

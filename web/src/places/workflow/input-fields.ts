@@ -53,10 +53,10 @@ export function readInputs(fields: readonly Field[], entries: Entries): Json {
   return fields.length === 0 ? {} : readComplete(fields, entries);
 }
 
-/** The inputs as far as they are entered; undefined while there are none, or one is not valid. */
+/** The inputs as far as they are entered, without files; undefined while there are none, or one is not valid. */
 export function tryReadInputs(fields: readonly Field[], entries: Entries): Json | undefined {
   try {
-    const entered = fields.filter((field) => (entries[field.name] ?? "") !== "");
+    const entered = fields.filter((field) => field.kind !== "file" && (entries[field.name] ?? "") !== "");
     return entered.length === 0 ? undefined : readEntries(entered, entries);
   } catch {
     return undefined;
