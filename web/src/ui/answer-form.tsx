@@ -16,14 +16,8 @@ import { formatTime } from "./format";
 import { useKept } from "./kept";
 import { ErrorBox, Problem } from "./problem";
 import { SchemaFields } from "./schema-fields";
-import {
-  type Entries,
-  type InvalidEntry,
-  listFields,
-  readComplete,
-  type Schema,
-  startEntries,
-} from "./schema-form";
+import { listFields, readComplete, type Schema, startEntries } from "./schema-form";
+import { useInvalidEntry } from "./use-invalid-entry";
 import { ValueView } from "./value";
 
 type AnswerProps = {
@@ -57,12 +51,8 @@ export function AnswerForm({ run, path, question, onDone, onSent, ...props }: An
   const schema = question.schema as Schema | undefined;
   const fields = useMemo(() => listFields(schema), [schema]);
   const [entries, setEntries, forget] = useKept(`answer ${run} ${path}`, () => startEntries(fields));
-  const [invalid, setInvalid] = useState<InvalidEntry>();
+  const { invalid, change, attempt } = useInvalidEntry(setEntries);
   const { subject } = question;
-  const change = (next: Entries) => {
-    setInvalid(undefined);
-    setEntries(next);
-  };
   const answer = useSend(onDone, async (value: Json) => {
     const body = { value: value as never, path, ...(subject && { subject }) };
     await read(api.POST("/api/v1/runs/{id}/answer", { params: { path: { id: run } }, body }));
@@ -72,12 +62,7 @@ export function AnswerForm({ run, path, question, onDone, onSent, ...props }: An
   const isBlocked = answer.isPending || closed !== undefined;
   const send = () => {
     if (isBlocked) return;
-    try {
-      answer.mutate(readComplete(fields, entries));
-      setInvalid(undefined);
-    } catch (error) {
-      setInvalid(error as InvalidEntry);
-    }
+    attempt(() => answer.mutate(readComplete(fields, entries)));
   };
   const isChoice = isApproval(question);
   const hasFields = closed === undefined || fields.some((field) => entries[field.name] !== field.start);

@@ -17,6 +17,9 @@ type FileFieldProps = {
 
 export function FileField({ label, value, onChange, isFocused }: FileFieldProps) {
   const picker = useRef<HTMLInputElement>(null);
+  // Other fields may change while a file is read.
+  const latest = useRef(onChange);
+  latest.current = onChange;
   const [problem, setProblem] = useState<string>();
   const action = value === "" ? t.file.choose : t.file.replace;
   const choose = async (file: File | undefined) => {
@@ -25,7 +28,8 @@ export function FileField({ label, value, onChange, isFocused }: FileFieldProps)
     setProblem(isTooLarge ? t.file.tooLarge(file.name) : undefined);
     if (isTooLarge) return;
     try {
-      onChange(JSON.stringify({ $file: await readFile(file) }));
+      const content = await readFile(file);
+      latest.current(JSON.stringify({ $file: content }));
     } catch {
       setProblem(t.file.unreadable(file.name));
     }

@@ -7,7 +7,7 @@ import { useEffect, useRef } from "react";
  */
 export function useFollowedEnd(count: number) {
   const element = useRef<HTMLDivElement>(null);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a new turn is shown, wherever the reader is.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another count goes to the end, wherever the reader is.
   useEffect(() => {
     const box = element.current;
     if (box) box.scrollTop = box.scrollHeight;

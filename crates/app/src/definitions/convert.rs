@@ -49,7 +49,8 @@ pub fn convert_loaded(
 ) -> Result<ConvertedDefinition, Box<LoadedDefinition>> {
     let Some(plan) = &source.compiled.plan else { return Err(Box::new(source)) };
     let stop = &loader.stop.cloned().unwrap_or_default();
-    let tables = graph::write_tables(source.name(), source.files()).filter(|_| options.to == graph::FORMAT);
+    let is_graph = options.to == graph::FORMAT;
+    let tables = is_graph.then(|| graph::write_tables(source.name(), source.files())).flatten();
     let text = tables.as_deref().map_or_else(|| String::from_utf8_lossy(source.bytes()), Cow::from);
     let file = if tables.is_some() { JSON_NAME } else { source.name() };
     let given = ConversionSource { file, text: &text, plan, stop };

@@ -188,9 +188,12 @@ pub const FORMAT: Format = Format::new("graph");
 /// The definition in the tables of a folder as JSON. `None` if `file` is not the table of workflows, or if the tables have
 /// errors.
 pub fn write_tables(file: &str, files: &BTreeMap<String, Vec<u8>>) -> Option<String> {
+    if !is_table(file) {
+        return None;
+    }
     let sources = Sources { files: files.clone(), source_bytes: u64::MAX, ..Sources::default() };
     let mut problems = Problems::new(file);
-    let rows = is_table(file).then(|| tables::read(file, &sources, &mut problems, &mut Vec::new()))??;
+    let rows = tables::read(file, &sources, &mut problems, &mut Vec::new())?;
     let joined = rows::join_tables(&rows, &mut problems)?;
     (!problems.has_errors()).then(|| to_json(&joined.to_value()))
 }

@@ -2,7 +2,7 @@
 // A dialog starts one run: a second one needs the dialog to be opened again.
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { type KeyboardEvent, useRef, useState } from "react";
+import { type KeyboardEvent, useRef } from "react";
 import { attemptHeader } from "../../api/attempt";
 import { api, read, readExactly, type Schemas } from "../../api/client";
 import type { Json } from "../../api/json";
@@ -14,7 +14,8 @@ import { useKept } from "../../ui/kept";
 import { NoModel } from "../../ui/no-model";
 import { ErrorBox, Problem } from "../../ui/problem";
 import { SchemaFields } from "../../ui/schema-fields";
-import { type Entries, type Field, type InvalidEntry, startEntries } from "../../ui/schema-form";
+import { type Entries, type Field, startEntries } from "../../ui/schema-form";
+import { useInvalidEntry } from "../../ui/use-invalid-entry";
 import { useEstimate } from "../cost/cost-plan";
 import { RunCost } from "../cost/run-cost";
 import { listInputFields, namedEntries, readInputs, tryReadInputs } from "./input-fields";
@@ -41,17 +42,10 @@ type RunDialogProps = {
 export function RunDialog({ workflow, unsaved, onStep, onClose }: RunDialogProps) {
   const fields = listInputFields(workflow);
   const [entries, setEntries, forget] = useKept(`run ${workflow.id}`, () => startEntries(fields));
-  const [invalid, setInvalid] = useState<InvalidEntry>();
+  const { invalid, change, attempt } = useInvalidEntry(setEntries);
   const start = useStart(workflow, unsaved, fields, forget);
   const title = t.workflow.runTitle(workflow.name || workflow.id);
-  const send = (saves: boolean) => {
-    try {
-      start.send({ inputs: readInputs(fields, entries), saves });
-      setInvalid(undefined);
-    } catch (error) {
-      setInvalid(error as InvalidEntry);
-    }
-  };
+  const send = (saves: boolean) => attempt(() => start.send({ inputs: readInputs(fields, entries), saves }));
   const savesFirst = unsaved !== undefined && !unsaved.isRefused;
   const given = tryReadInputs(fields, entries);
   const request = { workflow: workflow.id, ...(given && { inputs: given }) };
@@ -81,10 +75,7 @@ export function RunDialog({ workflow, unsaved, onStep, onClose }: RunDialogProps
             <SchemaFields
               fields={fields}
               entries={entries}
-              onChange={(next) => {
-                setInvalid(undefined);
-                setEntries(next);
-              }}
+              onChange={change}
               isFirstFocused
               invalid={invalid}
             />

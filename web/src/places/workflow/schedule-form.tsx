@@ -7,7 +7,8 @@ import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { ErrorBox, Problem } from "../../ui/problem";
 import { SchemaFields } from "../../ui/schema-fields";
-import { type Entries, type InvalidEntry, startEntries } from "../../ui/schema-form";
+import { startEntries } from "../../ui/schema-form";
+import { useInvalidEntry } from "../../ui/use-invalid-entry";
 import { CHOICES, type Choice, describeCron, findCronProblem, toCron, toWhen, type When } from "./cron";
 import { listInputFields, readInputs, toEntries } from "./input-fields";
 import type { Schedule } from "./schedules";
@@ -28,7 +29,7 @@ const DAILY = "0 6 * * *";
 export function ScheduleForm({ workflow, edited, freeId, onDone, onCancel }: ScheduleFormProps) {
   const fields = listInputFields(workflow);
   const schedule = useSchedule({ workflow, edited, freeId, onDone }, fields);
-  const { when, setWhen, timezone, setTimezone, skips, setSkips, entries, setEntries } = schedule;
+  const { when, setWhen, timezone, setTimezone, skips, setSkips, entries, change } = schedule;
   const { problem, invalid, put, send } = schedule;
   return (
     <form
@@ -47,7 +48,7 @@ export function ScheduleForm({ workflow, edited, freeId, onDone, onCancel }: Sch
       {fields.length > 0 && (
         <fieldset className="schedule-inputs">
           <legend>{t.cron.inputs}</legend>
-          <SchemaFields fields={fields} entries={entries} onChange={setEntries} invalid={invalid} />
+          <SchemaFields fields={fields} entries={entries} onChange={change} invalid={invalid} />
         </fieldset>
       )}
       <label className="schedule-overlap">
@@ -78,15 +79,11 @@ function useSchedule(
     () => edited?.timezone ?? Intl.DateTimeFormat().resolvedOptions().timeZone,
   );
   const [skips, setSkips] = useState(edited?.overlap === "skip");
-  const [entries, draw] = useState(() =>
+  const [entries, setEntries] = useState(() =>
     edited ? toEntries(fields, edited.inputs as unknown as Json) : startEntries(fields),
   );
   const [problem, setProblem] = useState<string>();
-  const [invalid, setInvalid] = useState<InvalidEntry>();
-  const setEntries = (next: Entries) => {
-    setInvalid(undefined);
-    draw(next);
-  };
+  const { invalid, change, attempt } = useInvalidEntry(setEntries);
   const cron = toCron(when);
   const put = useMutation({
     mutationFn: (inputs: Json) => {
@@ -111,14 +108,10 @@ function useSchedule(
     const wrong = findCronProblem(cron);
     setProblem(wrong);
     if (wrong !== undefined) return;
-    try {
-      put.mutate(readInputs(fields, entries));
-    } catch (error) {
-      setInvalid(error as InvalidEntry);
-    }
+    attempt(() => put.mutate(readInputs(fields, entries)));
   };
   const times = { when, setWhen, timezone, setTimezone, skips, setSkips };
-  return { ...times, entries, setEntries, problem, invalid, put, send };
+  return { ...times, entries, change, problem, invalid, put, send };
 }
 
 type WhenFieldsProps = { when: When; onChange: (when: When) => void };
