@@ -82,7 +82,8 @@ function FieldInput({ field, value, onChange, isFocused, isWrong }: FieldInputPr
         </select>
       );
     case "number":
-      return <input {...common} type="number" step="any" />;
+      // The type "number" hides what is no number, as if nothing were entered.
+      return <input {...common} type="text" inputMode="decimal" autoComplete="off" />;
     case "text":
       return <input {...common} type="text" />;
     case "long":

@@ -1,5 +1,5 @@
 // The fields of a form for a value, and the value that was entered. What no field fits is entered as JSON.
-import { type Json, parseJson } from "../api/json";
+import { ExactNumber, type Json, parseJson } from "../api/json";
 import { t } from "../strings";
 
 /** The part of a JSON Schema that fields show. */
@@ -117,13 +117,25 @@ function readEntry(field: Field, text: string): Json {
   if (field.kind === "text" || field.kind === "long") return text;
   if (field.kind === "any" && !/^\s*[[{]/.test(text)) return text;
   if (field.kind === "list" && !/^\s*\[/.test(text)) return listLines(text);
+  const value = tryParse(text);
+  if (field.kind === "number" && !isNumber(value))
+    throw new InvalidEntry(t.answer.wrong.number(field.label), field);
+  if (value !== undefined) return value;
+  // A text may begin with a bracket, too.
+  if (field.kind === "any") return text;
+  throw new InvalidEntry(t.answer.wrong.json(field.label), field);
+}
+
+function tryParse(text: string): Json | undefined {
   try {
     return parseJson(text);
   } catch {
-    // A text may begin with a bracket, too.
-    if (field.kind === "any") return text;
-    throw new InvalidEntry(t.answer.wrong[field.kind === "number" ? "number" : "json"](field.label), field);
+    return undefined;
   }
+}
+
+function isNumber(value: Json | undefined): value is number | ExactNumber {
+  return typeof value === "number" || value instanceof ExactNumber;
 }
 
 function listLines(text: string): string[] {
