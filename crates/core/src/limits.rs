@@ -26,7 +26,7 @@ pub struct Limits {
     pub time_ms: Option<u64>,
     /// Size of one step's output, in bytes.
     pub output_bytes: u64,
-    /// Memory that the outputs of all steps of a run take together, in bytes: [`Value::memory_bytes`].
+    /// Memory that a run takes for what it keeps until its end, in bytes: outputs, values of expressions, texts, variables.
     pub total_output_bytes: u64,
     /// Size of one source file, in bytes.
     pub source_bytes: u64,

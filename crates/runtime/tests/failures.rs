@@ -8,6 +8,7 @@ mod world;
 
 use std::sync::Arc;
 
+use flowloom_core::chat::content::Content;
 use flowloom_core::chat::{GenerateOptions, Role};
 use flowloom_core::code::Code;
 use flowloom_core::event::{Event, Record};
@@ -22,7 +23,7 @@ use flowloom_runtime::command::{CommandAction, CommandOutcome, RunCommand};
 use flowloom_runtime::effects::{Effects, NoCodeRunner};
 use flowloom_runtime::memory::MemoryJournal;
 use flowloom_runtime::{Engine, RunOutcome, StartOptions};
-use plans::{RULES, call_step, make_plan, make_step, sequence_step, variable_text};
+use plans::{RULES, call_step, make_plan, make_step, sequence_step, story_step, variable_text};
 use world::World;
 
 /// A run of one plan with its own effects.
@@ -135,6 +136,33 @@ fn every_limit_ends_the_run_with_its_code() {
     Trial::new(two_large).with_limits(total).assert_failure(Status::Failed, Code::LimitOutput);
     let short = Limits { time_ms: Some(1000), ..Limits::default() };
     Trial::new(call_step("a", "hang")).with_limits(short).assert_failure(Status::TimedOut, Code::LimitTime);
+}
+
+/// A loop whose iterations each add a text of 100 bytes to the transcript.
+fn repeated_message() -> Step {
+    let text = Template::from_literal(&"x".repeat(100));
+    let append =
+        AppendMessage { thread: None, role: Role::User, content: Content::Blocks(vec![text]), in_transcript: true };
+    loop_step(make_step("say", Composite::AppendMessage(append)), Exhausted::Succeed)
+}
+
+fn assigned_variable() -> Step {
+    let value = Data::Constant(Value::from("x".repeat(1_000).as_str()));
+    let row = Assignment { name: Template::from_literal("x"), value, only_if_falsy: false };
+    make_step("start", Composite::Assign(vec![row]))
+}
+
+#[test]
+fn what_steps_without_effects_keep_is_limited() {
+    let total = |bytes| Limits { total_output_bytes: bytes, ..Limits::default() };
+    Trial::new(repeated_message()).with_limits(total(250)).assert_failure(Status::Failed, Code::LimitOutput);
+    assert_eq!(Trial::new(repeated_message()).with_limits(total(300)).run().state.status, Status::Succeeded);
+    Trial::new(assigned_variable()).with_limits(total(500)).assert_failure(Status::Failed, Code::LimitOutput);
+    // Wherever expressions, texts and answers reach the limit, a replay does, too.
+    for bytes in (0..2_000).step_by(50) {
+        Trial::new(story_step()).with_limits(total(bytes)).assert_failure(Status::Failed, Code::LimitOutput);
+    }
+    assert_eq!(Trial::new(story_step()).with_limits(total(1 << 20)).run().state.status, Status::Succeeded);
 }
 
 #[test]

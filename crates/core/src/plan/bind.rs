@@ -50,18 +50,21 @@ pub fn write_output(step: &Step, mut names: Vec<Arc<str>>, output: Option<&Value
     }
 }
 
-/// Sets variables. The rows see the variables as they were before. Fails if a name or a value cannot be resolved.
-pub fn assign_vars(rows: &[Assignment], env: &mut Env, rules: TextRules) -> Result<(), StepFailure> {
+/// Sets variables. The rows see the variables as they were before. Returns the memory that the values take, in bytes. Fails
+/// if a name or a value cannot be resolved.
+pub fn assign_vars(rows: &[Assignment], env: &mut Env, rules: TextRules) -> Result<usize, StepFailure> {
     let resolve = |row: &Assignment| {
         let name = row.name.resolve(env, rules)?.to_redacted_text();
         Ok((name, row.value.resolve(env, rules)?, row.only_if_falsy))
     };
     let resolved = rows.iter().map(resolve).collect::<Result<Vec<_>, StepFailure>>()?;
+    let mut bytes = 0;
     for (name, value, only_if_falsy) in resolved {
         let is_kept = only_if_falsy && env.lookup_name(&name).is_some_and(Value::is_truthy);
         if !name.is_empty() && !is_kept {
+            bytes += value.memory_bytes();
             env.vars.set(name.into(), value);
         }
     }
-    Ok(())
+    Ok(bytes)
 }

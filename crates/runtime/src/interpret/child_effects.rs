@@ -141,7 +141,7 @@ impl<'a> ChildEffectRunner<'a> {
             enclosing: Some(self.activity.scope().clone()),
             ..self.place.with_path(self.next_path(request.kind_name(), &self.request_count))
         };
-        let is_recorded = self.interpreter.log.has_record(&place.path, 1, EventKind::StepStarted);
+        let is_recorded = self.interpreter.log.find_record(&place.path, 1, EventKind::StepStarted).is_some();
         match self.take_earlier(&request).filter(|_| !is_recorded) {
             Some(EarlierOutcome::Finished(output)) if is_success(&request, output.as_ref()) => {
                 let kept = self.keep_result(&place, &request, output.clone());

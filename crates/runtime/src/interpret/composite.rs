@@ -324,7 +324,9 @@ impl Interpreter {
     }
 
     pub(super) fn run_assign(&self, rows: &[Assignment], env: &mut Env, place: &StepContext) -> StepResult {
-        bind::assign_vars(rows, env, place.text).map_err(|error| Interrupt::Failed(error, place.path.clone()))?;
+        let assigned = bind::assign_vars(rows, env, place.text);
+        let bytes = assigned.map_err(|error| Interrupt::Failed(error, place.path.clone()))?;
+        self.count_computed(bytes, place)?;
         self.emit_finished(place, None)?;
         Ok(Some(Value::Map(env.vars.shared_map())))
     }

@@ -199,7 +199,7 @@ impl Interpreter {
     /// Waits until the time `at` of the next attempt, unless the record already contains it. `failed_at` is the time of the
     /// failure.
     async fn wait_for_retry(&self, place: &StepContext, attempt: u32, at: u64, failed_at: u64) {
-        let is_recorded = self.log.has_record(&place.path, attempt + 1, EventKind::StepStarted)
+        let is_recorded = self.log.find_record(&place.path, attempt + 1, EventKind::StepStarted).is_some()
             || self.log.has_reusable_attempt(&place.path, attempt + 1);
         if !is_recorded {
             self.log.wait_until_live().await;

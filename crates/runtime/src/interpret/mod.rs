@@ -10,6 +10,7 @@ mod child_effects;
 mod composite;
 mod effect;
 mod fork_variables;
+mod kept_values;
 mod leaf;
 mod measure;
 mod model_call;
@@ -99,8 +100,8 @@ pub(crate) struct Interpreter {
     pub(crate) memory_usage: Mutex<Option<MemoryUsage>>,
     pub(crate) ledger: budget::Budget,
     pub(crate) steps: AtomicU64,
-    /// Memory that the outputs of the steps take, in bytes.
-    output_memory: AtomicU64,
+    /// Memory that the values take which are kept until the run ends, in bytes.
+    kept_bytes: AtomicU64,
     pub(crate) in_flight: semaphore::Semaphore,
     /// Memory writes of finished blocks that are not yet applied to the variables.
     pub(crate) pending_memory_writes: Mutex<HashMap<Path, Vec<MemoryWrite>>>,
@@ -160,7 +161,7 @@ impl Interpreter {
             trace: trace.map(Arc::new),
             ledger,
             steps: AtomicU64::new(started),
-            output_memory: AtomicU64::new(0),
+            kept_bytes: AtomicU64::new(0),
             in_flight: semaphore::Semaphore::default(),
             pending_memory_writes: Mutex::default(),
             missing: MissingReferences::default(),

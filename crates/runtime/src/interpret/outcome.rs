@@ -1,14 +1,11 @@
 //! Checks and changes to the outcome of an effect before it is recorded: its size, the size of the memory that it
 //! writes, secrets, and whether the journal failed instead of the effect.
 
-use std::sync::atomic::Ordering;
-
 use flowloom_core::code::Code;
 use flowloom_core::effect::{Request, ResponseFacts};
 use flowloom_core::error::StepFailure;
 use flowloom_core::event::MemoryWrite;
 use flowloom_core::plan::EffectClass;
-use flowloom_core::value::Value;
 
 use super::Interpreter;
 use super::effect::{EffectFailure, EffectOutcome, FailedAttempt};
@@ -17,28 +14,17 @@ use crate::memory_quota::MemoryUsage;
 use crate::redact::{Redactor, redact_value};
 
 impl Interpreter {
-    /// Counts a new output. Fails if it exceeds the limit of one, or with the others that of all. The memory of a user has a
-    /// limit of its own, which is checked when it is written.
+    /// Counts a new output. Fails if it exceeds the limit of one, or with other values that of all. The memory of a user has
+    /// a limit of its own, which is checked when it is written.
     pub(super) fn count_new_output(&self, request: &Request, outcome: &EffectOutcome) -> Result<(), FailedAttempt> {
         let Some(output) = &outcome.output else { return Ok(()) };
         let is_memory = matches!(request, Request::Memories | Request::Profile | Request::MemoryGet { .. });
-        let (limit, total_limit) = (self.limits.output_bytes, self.limits.total_output_bytes);
-        let message = if !is_memory && output.approximate_bytes() as u64 > limit {
-            format!("the output is larger than {limit} bytes")
-        } else if self.count_output(output) > total_limit {
-            // It is dropped, so that later ones may be smaller.
-            self.output_memory.fetch_sub(output.memory_bytes() as u64, Ordering::Relaxed);
-            format!("the outputs of the run take more than {total_limit} bytes of memory")
-        } else {
-            return Ok(());
+        let limit = self.limits.output_bytes;
+        let counted = match !is_memory && output.approximate_bytes() as u64 > limit {
+            true => Err(StepFailure::new(Code::LimitOutput, format!("the output is larger than {limit} bytes"))),
+            false => self.count_new_value(output),
         };
-        Err(FailedAttempt { usage: outcome.usage, ..StepFailure::new(Code::LimitOutput, message).into() })
-    }
-
-    /// Counts an output, which may be a recorded one. Returns the memory that all outputs take, in bytes.
-    pub(super) fn count_output(&self, output: &Value) -> u64 {
-        let bytes = output.memory_bytes() as u64;
-        self.output_memory.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes)
+        counted.map_err(|error| FailedAttempt { usage: outcome.usage, ..error.into() })
     }
 
     /// Fails if the writes of an outcome exceed the size of the user's memory, or if a database cannot keep one of their keys.

@@ -12,7 +12,7 @@ use crate::log::{Mode, RecordedOutcome};
 impl Interpreter {
     /// Whether the record of this run, or that of the run that it was forked from, has an effect at `path`.
     pub(super) fn is_recorded(&self, path: &Path) -> bool {
-        self.log.has_record(path, 1, EventKind::StepStarted) || self.log.has_reusable_attempt(path, 1)
+        self.log.find_record(path, 1, EventKind::StepStarted).is_some() || self.log.has_reusable_attempt(path, 1)
     }
 
     /// The recorded failure of an attempt whose request could not be built at that time.
@@ -75,7 +75,7 @@ impl Interpreter {
                 }
                 self.hold_memory_writes(effect.request, path, &memory);
                 if let Some(output) = &output {
-                    self.count_output(output);
+                    self.count_value(output);
                 }
                 Ok(output)
             }

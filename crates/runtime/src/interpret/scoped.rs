@@ -156,6 +156,7 @@ impl Interpreter {
         self.missing.hold_messages();
         if append.in_transcript {
             let text = content::describe_parts(&parts);
+            self.count_computed(text.len(), place)?;
             env.write_text(TranscriptPiece { part: place.path.parent(), role: append.role, text });
         }
         let message = content::build_message(append.role, parts);

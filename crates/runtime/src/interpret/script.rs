@@ -32,15 +32,9 @@ impl Interpreter {
             if let Some(requests) = &self.requests {
                 requests.add_script(&at.path, hash_script(script, env));
             }
-            let value = match self.take_recorded_script(&at) {
-                Some(recorded) => recorded,
-                None => match self.log.reuse_script(&at.path, || hash_script(script, env)) {
-                    Some(value) => {
-                        self.emit_event(&at, 0, Event::Evaluated { value: value.clone() })?;
-                        Ok(value)
-                    }
-                    None => self.evaluate_live(script, env, &at).await?,
-                },
+            let value = match self.find_known_value(script, env, &at)? {
+                Some(known) => known.inspect(|value| value.iter().for_each(|value| self.count_value(value))),
+                None => self.evaluate_live(script, env, &at).await?,
             };
             match value {
                 Ok(value) => env.scripts.push((script.slot.clone(), value)),
@@ -48,6 +42,21 @@ impl Interpreter {
             }
         }
         Ok(())
+    }
+
+    /// The value that is recorded, or reused from another run; `None` if the script is to be evaluated.
+    fn find_known_value(
+        &self,
+        script: &Script,
+        env: &Env,
+        at: &StepContext,
+    ) -> Result<Option<Result<Option<Value>, StepFailure>>, Interrupt> {
+        if let Some(recorded) = self.take_recorded_script(at) {
+            return Ok(Some(recorded));
+        }
+        let Some(value) = self.log.reuse_script(&at.path, || hash_script(script, env)) else { return Ok(None) };
+        self.emit_event(at, 0, Event::Evaluated { value: value.clone() })?;
+        Ok(Some(Ok(value)))
     }
 
     fn take_recorded_script(&self, at: &StepContext) -> Option<Result<Option<Value>, StepFailure>> {
@@ -85,7 +94,9 @@ impl Interpreter {
             if let Some(outage) = evaluated.as_ref().err().filter(|error| error.code.is_store_outage()) {
                 return Err(JournalError::Unavailable(outage.clone()).into());
             }
-            evaluated.map_err(|error| script.place.locate_error(error))
+            evaluated
+                .and_then(|value| value.iter().try_for_each(|value| self.count_new_value(value)).map(|()| value))
+                .map_err(|error| script.place.locate_error(error))
         };
         let event = match &evaluated {
             Ok(value) => Event::Evaluated { value: value.clone() },

@@ -217,7 +217,7 @@ impl RunLog {
 
     /// The recorded failure of an attempt that never started, because its request could not be built, once it is its turn.
     pub(crate) async fn wait_for_unstarted_failure(&self, path: &Path, attempt: u32) -> Option<RecordedOutcome> {
-        let is_recorded = |kind| self.has_record(path, attempt, kind);
+        let is_recorded = |kind| self.find_record(path, attempt, kind).is_some();
         if is_recorded(EventKind::StepStarted) || !is_recorded(EventKind::StepFailed) {
             return None;
         }
@@ -242,10 +242,10 @@ impl RunLog {
         started.seq <= self.journal.stored_at_claim(self.lease)
     }
 
-    /// Whether the record holds this event.
-    pub(crate) fn has_record(&self, path: &Path, attempt: u32, kind: EventKind) -> bool {
-        let state = self.lock_state();
-        !state.recorded.is_empty() && state.recorded.contains_key(&(path.clone(), attempt, kind))
+    /// This event of the record, which keeps it.
+    pub(crate) fn find_record(&self, path: &Path, attempt: u32, kind: EventKind) -> Option<Arc<Record>> {
+        let recorded = &self.lock_state().recorded;
+        if recorded.is_empty() { None } else { recorded.get(&(path.clone(), attempt, kind)).cloned() }
     }
 
     /// Removes this event from the record and returns it.
