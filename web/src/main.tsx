@@ -14,12 +14,20 @@ import "./styles/parts.css";
 import "./styles/shell.css";
 import "./styles/value.css";
 
+/** How often a page that could not be loaded tries again. */
+const RETRY_MS = 5000;
+
+function isUnreachable({ status, error }: { status: string; error: unknown }): boolean {
+  return status === "error" && !(error instanceof ApiError);
+}
+
 const queries = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 2000,
       // What the server refused, it refuses again.
       retry: (count, error) => count < 2 && !(error instanceof ApiError),
+      refetchInterval: ({ state }) => (isUnreachable(state) ? RETRY_MS : false),
     },
   },
 });

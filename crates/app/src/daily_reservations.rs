@@ -33,8 +33,19 @@ struct UserReservations {
 #[derive(Debug, Default)]
 struct ReservedSums {
     reserved: DailyUsage,
+    /// What has been released so far.
+    released: DailyUsage,
     /// Calls in progress. Those whose use is being stored do not count.
     calls: usize,
+}
+
+/// The result of an attempt to reserve.
+enum Attempt {
+    Ended(Result<DailyReservation, StepFailure>),
+    /// It does not fit, and has to wait for other calls.
+    Waits,
+    /// It does not fit into what was left before other calls ended.
+    Outdated,
 }
 
 /// The reservation of one call, released when dropped.
@@ -56,14 +67,19 @@ impl DailyReservations {
     ) -> Result<DailyReservation, StepFailure> {
         let of_user = self.find_user(user);
         loop {
-            let reserved = of_user.clone().try_reserve(most, &measure_left);
-            // Others may fit as well, or must fail as well.
-            if !matches!(reserved, Ok(None)) {
-                of_user.changed.notify_one();
-            }
-            match reserved? {
-                Some(reservation) => return Ok(reservation),
-                None => of_user.changed.notified().await,
+            let released = of_user.sums.lock().released;
+            let reserved = match measure_left() {
+                Ok(left) => of_user.clone().try_reserve(most, left, released),
+                Err(refused) => Attempt::Ended(Err(refused)),
+            };
+            match reserved {
+                Attempt::Ended(result) => {
+                    // Others may fit as well, or must fail as well.
+                    of_user.changed.notify_one();
+                    return result;
+                }
+                Attempt::Waits => of_user.changed.notified().await,
+                Attempt::Outdated => {}
             }
         }
     }
@@ -78,27 +94,24 @@ impl DailyReservations {
 }
 
 impl UserReservations {
-    fn try_reserve(
-        self: Arc<Self>,
-        most: DailyUsage,
-        measure_left: impl Fn() -> Result<DailyUsage, StepFailure>,
-    ) -> Result<Option<DailyReservation>, StepFailure> {
+    /// Reserves `most` if it fits into what is `left`. That was measured when `released` had been released; what was released
+    /// meanwhile may be missing in it, and counts as if it were still reserved.
+    fn try_reserve(self: Arc<Self>, most: DailyUsage, left: DailyUsage, released: DailyUsage) -> Attempt {
         let mut sums = self.sums.lock();
-        // Measured while nothing is released, so that usage counts once.
-        let left = measure_left()?;
-        let ReservedSums { reserved, calls } = &mut *sums;
+        let is_outdated = sums.released != released;
+        let reserved = sums.reserved.add_usage(sums.released.subtract_usage(released));
         // On its own, a call begins if anything is left. Usage that is being stored counts already.
-        let may_begin = match *calls {
+        let may_begin = match sums.calls {
             0 => is_within(reserved.add_usage(SMALLEST_USE), left),
             _ => is_within(reserved.add_usage(most), left),
         };
         if !may_begin {
-            return Ok(None);
+            return if is_outdated { Attempt::Outdated } else { Attempt::Waits };
         }
-        *reserved = reserved.add_usage(most);
-        *calls += 1;
+        sums.reserved = sums.reserved.add_usage(most);
+        sums.calls += 1;
         drop(sums);
-        Ok(Some(DailyReservation { of_user: self, reserved: most, is_in_progress: true }))
+        Attempt::Ended(Ok(DailyReservation { of_user: self, reserved: most, is_in_progress: true }))
     }
 }
 
@@ -126,6 +139,7 @@ impl Drop for DailyReservation {
     fn drop(&mut self) {
         let mut sums = self.of_user.sums.lock();
         sums.reserved = sums.reserved.subtract_usage(self.reserved);
+        sums.released = sums.released.add_usage(self.reserved);
         sums.calls -= usize::from(self.is_in_progress);
         drop(sums);
         self.of_user.changed.notify_one();

@@ -1,8 +1,7 @@
 //! Builds the engine of a run from its bundle. The models, the functions and the rights of a run are those of its own
 //! definition, so a child run gets an engine of its own, and never that of the run that starts it.
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash as StdHash;
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
 
 use flowloom_core::event::RunProject;
@@ -20,10 +19,10 @@ use flowloom_tools::secrets::parse_secret_text;
 use flowloom_tools::{
     Capabilities, FunctionConfig, FunctionRegistry, HttpClient, HttpFunction, HttpLimits, PageScraper, UserFiles,
 };
-use parking_lot::Mutex;
 
 use crate::authoring::{self, AuthoringEnv, BuiltInWorkflow};
 use crate::blocks::BlockRegistry as Blocks;
+use crate::bounded_cache::BoundedCache;
 use crate::config::error::{ConfigError, TableProblem};
 use crate::config::{Config, FunctionSettings};
 use crate::daily_reservations::DailyReservations;
@@ -70,9 +69,9 @@ pub struct EngineFactory {
     client: OnceLock<Arc<HttpClient>>,
     redactors: OnceLock<Arc<UserRedactors>>,
     /// Compiled bundles by hash. Runs of a server, and child runs, share few.
-    ready: Mutex<HashMap<Hash, Arc<CompiledBundle>>>,
+    ready: BoundedCache<Hash, Arc<CompiledBundle>>,
     /// Engines of child runs, by the hash of the bundle and the number of the models of the calling run.
-    children: Mutex<HashMap<(Hash, u64), Engine>>,
+    children: BoundedCache<(Hash, u64), Engine>,
 }
 
 /// A bundle with its plan and, once needed, its engine.
@@ -117,8 +116,8 @@ impl EngineFactory {
             local_engine: Arc::default(),
             client: OnceLock::new(),
             redactors: OnceLock::new(),
-            ready: Mutex::default(),
-            children: Mutex::default(),
+            ready: BoundedCache::new(MAX_CACHED_BUNDLES),
+            children: BoundedCache::new(MAX_CACHED_BUNDLES),
         })
     }
 
@@ -320,14 +319,14 @@ impl EngineFactory {
 
     fn child_engine(&self, hash: Hash, bundle: &Bundle, caller: &Arc<RunModels>) -> Result<Engine, AppError> {
         let key = (hash, caller.number);
-        if let Some(engine) = self.children.lock().get(&key) {
-            return Ok(engine.clone());
+        if let Some(engine) = self.children.get(&key) {
+            return Ok(engine);
         }
         let engine = match caller.fits_bundle(bundle) {
             true => self.build_engine_with(bundle, caller.clone())?,
             false => self.build_engine(bundle)?,
         };
-        insert_bounded(&self.children, key, engine.clone());
+        self.children.insert(key, engine.clone());
         Ok(engine)
     }
 
@@ -337,24 +336,15 @@ impl EngineFactory {
         hash: Hash,
         read: impl FnOnce() -> Result<Arc<str>, AppError>,
     ) -> Result<Arc<CompiledBundle>, AppError> {
-        if let Some(ready) = self.ready.lock().get(&hash) {
-            return Ok(ready.clone());
+        if let Some(ready) = self.ready.get(&hash) {
+            return Ok(ready);
         }
         let bundle = Bundle::parse(&read()?)?;
         let plan = compile_bundle(&bundle)?;
         let ready = Arc::new(CompiledBundle { bundle, plan, engine: OnceLock::new(), secrets: OnceLock::new() });
-        insert_bounded(&self.ready, hash, ready.clone());
+        self.ready.insert(hash, ready.clone());
         Ok(ready)
     }
-}
-
-/// Adds an entry to a cache, which is emptied when it is full.
-fn insert_bounded<K: Eq + StdHash, V>(cache: &Mutex<HashMap<K, V>>, key: K, value: V) {
-    let mut entries = cache.lock();
-    if entries.len() >= MAX_CACHED_BUNDLES {
-        entries.clear();
-    }
-    entries.insert(key, value);
 }
 
 fn build_function(id: &str, function: &FunctionSettings, host: &Arc<WorkflowHost>) -> Result<FunctionConfig, AppError> {

@@ -7,6 +7,7 @@
 
 pub mod authoring;
 pub mod blocks;
+mod bounded_cache;
 pub mod config;
 pub mod cron_times;
 mod daily_reservations;

@@ -9,7 +9,7 @@ use flowloom_core::json::parse_value;
 use flowloom_runtime::child_run::derive_run_id;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::{RunRow, ScheduleKey, ScheduleRow, StoreError};
+use flowloom_store::{Corruption, RunRow, ScheduleKey, ScheduleRow, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use crate::cron_times::CronTimes;
@@ -190,8 +190,11 @@ async fn start_run(runs: &RunService, row: &ScheduleRow, place: StartPlace, run:
         place: Some(Arc::new(place)),
         ..StartCall::for_user(&row.user, TriggerKind::Schedule.to_trigger_of(&row.id))
     };
-    let inputs = parse_value(&row.inputs).unwrap_or_default();
     let started = async {
+        let inputs = parse_value(&row.inputs).map_err(|error| {
+            let message = format!("the inputs of the schedule {} are not JSON: {}", row.id, error.message);
+            StoreError::Corrupt(Corruption::Column(message))
+        })?;
         let definition = runs.find_definition(&row.user, &row.workflow).await?;
         runs.start_run(&call, &definition, StartRunRequest { id: Some(run), ..StartRunRequest::with_inputs(inputs) })
             .await

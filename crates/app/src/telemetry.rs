@@ -4,6 +4,8 @@
 //! yet, and are used only in this file. Nothing that a person or a model wrote is exported.
 
 use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use flowloom_core::effect::{FinishReason, failed_status};
@@ -18,7 +20,7 @@ use opentelemetry::{Array, InstrumentationScope, KeyValue, StringValue, Value as
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanExporter as _, SpanLinks};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::config::error::ConfigError;
 
@@ -34,10 +36,23 @@ const DEFAULT_STATUS: u16 = 200;
 /// Time-out of an export.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long the end of a process waits for its last traces.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Handle of the exporter.
 #[derive(Clone)]
 pub struct TraceExporter {
-    finished_runs: mpsc::Sender<Vec<SpanData>>,
+    queue: mpsc::Sender<QueuedTraces>,
+    /// Number of runs that were not exported since that was last reported.
+    dropped_runs: Arc<AtomicU64>,
+}
+
+/// An entry of the queue.
+enum QueuedTraces {
+    /// The spans of a run.
+    Spans(Vec<SpanData>),
+    /// Is answered when everything before it has been exported.
+    Flush(oneshot::Sender<()>),
 }
 
 impl TraceExporter {
@@ -49,29 +64,65 @@ impl TraceExporter {
         let mut exporter = exporter.map_err(ConfigError::Telemetry)?;
         let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
         exporter.set_resource(&Resource::builder().with_service_name("flowloom").with_attribute(version).build());
-        let (ended, mut waiting) = mpsc::channel::<Vec<SpanData>>(MAX_QUEUED_RUNS);
-        tokio::spawn(async move {
-            while let Some(mut spans) = waiting.recv().await {
-                while spans.len() < MAX_BATCH_SPANS
-                    && let Ok(more) = waiting.try_recv()
-                {
-                    spans.extend(more);
-                }
-                let count = spans.len();
-                if let Err(error) = exporter.export(spans).await {
-                    tracing::warn!(spans = count, "cannot export telemetry: {error}");
-                }
-            }
-        });
-        Ok(TraceExporter { finished_runs: ended })
+        let (queue, waiting) = mpsc::channel(MAX_QUEUED_RUNS);
+        let dropped_runs = Arc::default();
+        tokio::spawn(export_queue(exporter, waiting, Arc::clone(&dropped_runs)));
+        Ok(TraceExporter { queue, dropped_runs })
     }
 
-    /// Exports a run if it has ended.
+    /// Exports a run if it has ended. If the queue is full, the run is dropped.
     pub fn export_run(&self, state: &RunState) {
-        if state.status.is_final() {
-            // If the queue is full, the run is dropped.
-            let _ = self.finished_runs.try_send(build_spans(state));
+        if !state.status.is_final() {
+            return;
         }
+        match self.queue.try_reserve() {
+            Ok(place) => place.send(QueuedTraces::Spans(build_spans(state))),
+            Err(_) => drop(self.dropped_runs.fetch_add(1, Ordering::Relaxed)),
+        }
+    }
+
+    /// Waits until the runs that have ended are exported, but not for long.
+    pub async fn flush(&self) {
+        let (done, flushed) = oneshot::channel();
+        let wait = async {
+            if self.queue.send(QueuedTraces::Flush(done)).await.is_ok() {
+                let _ = flushed.await;
+            }
+        };
+        if tokio::time::timeout(FLUSH_TIMEOUT, wait).await.is_err() {
+            tracing::warn!("the last traces were not exported within {} s", FLUSH_TIMEOUT.as_secs());
+        }
+    }
+}
+
+/// Exports what is queued, several runs at a time.
+async fn export_queue(exporter: SpanExporter, mut queue: mpsc::Receiver<QueuedTraces>, dropped_runs: Arc<AtomicU64>) {
+    while let Some(first) = queue.recv().await {
+        let (mut spans, mut flushed) = (Vec::new(), None);
+        let mut next = Some(first);
+        while let Some(queued) = next {
+            match queued {
+                QueuedTraces::Spans(more) => spans.extend(more),
+                QueuedTraces::Flush(done) => flushed = Some(done),
+            }
+            let is_full = spans.len() >= MAX_BATCH_SPANS || flushed.is_some();
+            next = if is_full { None } else { queue.try_recv().ok() };
+        }
+        let count = spans.len();
+        if count > 0
+            && let Err(error) = exporter.export(spans).await
+        {
+            tracing::warn!(spans = count, "cannot export telemetry: {error}");
+        }
+        let dropped = dropped_runs.swap(0, Ordering::Relaxed);
+        if dropped > 0 {
+            tracing::warn!(
+                runs = dropped,
+                "runs were not exported as traces: they end faster than the collector takes them"
+            );
+        }
+        // The process may have stopped waiting.
+        flushed.map(|done| done.send(()));
     }
 }
 

@@ -215,23 +215,23 @@ pub fn to_js_number(number: &Number) -> String {
 }
 
 /// Whether two decimal texts denote the same number.
-fn is_same_number(one: &str, other: &str) -> bool {
-    let (one, other) = (parse_decimal(one), parse_decimal(other));
-    one.is_some() && one == other
+pub(crate) fn is_same_number(one: &str, other: &str) -> bool {
+    let decimals = (parse_decimal(one), parse_decimal(other));
+    one == other || decimals.0.is_some() && decimals.0 == decimals.1
 }
 
 /// Whether the number is negative, its digits without zeros at either end, and the power of ten of the last of them.
-/// `None` if the text is not a number or its exponent is beyond any double.
+/// `None` if the text is not a number, or its exponent does not fit into 64 bits.
 fn parse_decimal(text: &str) -> Option<(bool, String, i64)> {
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-    let exponent = i64::from(exponent.parse::<i32>().ok()?);
+    let exponent: i64 = exponent.parse().ok()?;
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let digits = format!("{}{fraction}", whole.trim_start_matches('-'));
     if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
     let significant = digits.trim_end_matches('0');
-    let power = exponent - fraction.len() as i64 + (digits.len() - significant.len()) as i64;
+    let power = exponent.checked_sub(fraction.len() as i64)?.checked_add((digits.len() - significant.len()) as i64)?;
     Some(match significant.trim_start_matches('0') {
         "" => (false, String::new(), 0),
         significant => (whole.starts_with('-'), significant.to_owned(), power),

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::hash::Hash;
 use crate::image;
+use crate::render::{format_js_number, is_same_number};
 
 /// An object: keys in the order in which they were inserted.
 pub type Map = IndexMap<Arc<str>, Value>;
@@ -143,20 +144,18 @@ impl Number {
         if value.is_infinite() {
             return Some(if value > 0.0 { "Infinity".to_owned() } else { "-Infinity".to_owned() });
         }
-        let double = crate::render::format_js_number(value);
-        (split_decimal(&self.to_text()) != split_decimal(&double)).then_some(double)
+        let double = format_js_number(value);
+        (!is_same_number(&self.to_text(), &double)).then_some(double)
     }
 
     /// Whether two numbers have the same value, however they are written: 3 and 3.0 do.
     pub fn is_equal_to(&self, other: &Number) -> bool {
-        self == other || split_decimal(&self.to_text()) == split_decimal(&other.to_text())
+        self == other || is_same_number(&self.to_text(), &other.to_text())
     }
 
     /// A finite double as a number; `None` for NaN and infinities, which JSON cannot represent.
     pub fn from_f64(value: f64) -> Option<Number> {
-        value
-            .is_finite()
-            .then(|| Number::parse(&crate::render::format_js_number(value)).unwrap_or(Number(Repr::Int(0))))
+        value.is_finite().then(|| Number::parse(&format_js_number(value)).unwrap_or(Number(Repr::Int(0))))
     }
 }
 
@@ -186,22 +185,6 @@ fn write_digits(int: i64, room: &mut [u8; MAX_INT_BYTES]) -> &str {
         room[start] = b'-';
     }
     str::from_utf8(&room[start..]).unwrap_or_default()
-}
-
-/// The digits of a number without zeros at both ends, the power of ten of the last one, and whether it is negative. Two
-/// numbers are equal if these are; zero has no digits.
-fn split_decimal(text: &str) -> (String, i64, bool) {
-    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let digits = [whole.trim_start_matches('-'), fraction].concat();
-    let significant = digits.trim_end_matches('0');
-    let zeros = (digits.len() - significant.len()) as i64;
-    let exponent = exponent.trim_start_matches('+').parse::<i64>().unwrap_or(i64::MAX / 2);
-    let significant = significant.trim_start_matches('0');
-    match significant.is_empty() {
-        true => (String::new(), 0, false),
-        false => (significant.to_owned(), exponent - fraction.len() as i64 + zeros, text.starts_with('-')),
-    }
 }
 
 /// Whether the text matches the number grammar of RFC 8259.

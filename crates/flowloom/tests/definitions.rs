@@ -160,6 +160,11 @@ fn markdown_comes_as_text_and_as_a_form_of_files() {
     let head = ["Content-Type: multipart/form-data; boundary=b"];
     let kept = server.send_and_read("PUT", "/api/v1/workflows/pipe", &head, &form.concat());
     assert_eq!((kept.status, &kept.json()["format"]), (201, &json!("pipeline")), "{kept:?}");
+    // A form may be as large as another body, and a file as large as another source.
+    let file =
+        |bytes: usize| part("file", "large.json", &steps_json("large", &"x".repeat(bytes)).to_string()) + "--b--\r\n";
+    assert_eq!(server.send_and_read("PUT", "/api/v1/workflows/large", &head, &file(3 << 20)).status, 201);
+    assert_eq!(server.send_and_read("PUT", "/api/v1/workflows/large", &head, &file(17 << 20)).status, 413);
     // Another site's page could send a form by POST without preflight.
     assert_eq!(server.send_and_read("POST", "/api/v1/check", &head, &form.concat()).status, 415);
     assert_eq!(server.send_and_read("POST", "/api/v1/runs", &["Content-Type: text/markdown"], text).status, 415);

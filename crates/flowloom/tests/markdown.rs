@@ -325,8 +325,13 @@ fn the_model_of_a_markdown_action_is_edited() {
 fn a_loop_without_effects_ends_when_its_time_is_over() {
     let place = Workspace::new("");
     place.write("loop.mdx", "<Loop as=\"l\" until={$.index === -1} max={1000000000}>\nx\n</Loop>\n");
-    let (code, output) = place.run_json(&["run", "loop.mdx", "--budget", "time=1ms"]);
-    assert_eq!((code, output["status"].as_str()), (124, Some("timed_out")), "{output}");
+    let short = |name: &str| format!("<Loop as=\"{name}\" until={{$.index === 100}}>");
+    let nested = format!("{}\n{}\n{}\nx\n</Loop>\n</Loop>\n</Loop>\n", short("a"), short("b"), short("c"));
+    place.write("nested.mdx", &nested);
+    for file in ["loop.mdx", "nested.mdx"] {
+        let (code, output) = place.run_json(&["run", file, "--budget", "time=1ms"]);
+        assert_eq!((code, output["status"].as_str()), (124, Some("timed_out")), "{output}");
+    }
 }
 
 #[test]

@@ -257,10 +257,8 @@ async fn store_together(host: &dyn WorkerHost, lease: Lease, batch: Batch) -> Re
     let journal: Arc<dyn Journal> = host.journal(lease.run);
     loop {
         match journal.append_batch(lease, batch.clone()).wait().await {
-            Err(error) if error.is_outage() => {
-                tracing::warn!("cannot store events of the run {}: {error}", lease.run);
-                tokio::time::sleep(STORE_DELAY).await;
-            }
+            // The store has reported the outage.
+            Err(error) if error.is_outage() => tokio::time::sleep(STORE_DELAY).await,
             stored => return stored,
         }
     }

@@ -256,7 +256,7 @@ async fn find_started(host: &impl ChildRunHost, child: &ChildRun) -> Result<Earl
     // A run that has ended and has a command is about to be retried.
     let is_at_rest = drive_state == DriveState::AtRest;
     if state.status.is_final() && is_at_rest {
-        let env = engine.final_env(records, plan.clone()).await;
+        let env = engine.final_env(records, plan.clone()).await?;
         return Ok(EarlierRun::Ended(Box::new(ChildOutcome { plan: plan.clone(), state, env })));
     }
     // A person who resumes the parent run resumes a child run that is quarantined, too.

@@ -333,9 +333,16 @@ impl Engine {
         }
     }
 
-    /// The final variables, conversations and transcript of a recorded run. Performs no effects.
-    pub async fn final_env(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Env {
-        self.follow_records(records, plan, None).await.map(|(outcome, _)| outcome.env).unwrap_or_default()
+    /// The final variables, conversations and transcript of a recorded run. Performs no effects. Fails if this version of the
+    /// engine cannot follow the record.
+    pub async fn final_env(&self, records: Vec<Arc<Record>>, plan: Arc<Plan>) -> Result<Env, RunError> {
+        let (outcome, _) = self.follow_records(records, plan, None).await?;
+        match outcome.broken {
+            // The records may be the first ones of the run, or end where something outside ended it.
+            Some(RunError::Divergence(divergence)) if divergence.is_beyond_record => Ok(outcome.env),
+            Some(error) => Err(error),
+            None => Ok(outcome.env),
+        }
     }
 
     /// The scopes visible to the step at `path` after these records, from the innermost iteration or block to the variables

@@ -201,13 +201,14 @@ impl RemoteRun {
 
     /// Has the run driven until it ends or waits for people.
     pub(crate) async fn follow_to_end(mut self) -> RunOutcome {
-        let broken = self.drive_elsewhere().await.err();
+        let driven = self.drive_elsewhere().await;
         let (state, illegal) = RunState::up_to_illegal(self.records.iter().map(|record| &**record));
-        let is_created = !self.records.is_empty();
-        let env = match is_created && broken.is_none() {
-            true => self.engine.final_env(self.records.clone(), self.plan.clone()).await,
-            false => Env::default(),
+        let env = match driven {
+            Ok(()) if self.records.is_empty() => Ok(Env::default()),
+            Ok(()) => self.engine.final_env(self.records.clone(), self.plan.clone()).await,
+            Err(error) => Err(error),
         };
+        let (env, broken) = env.map_or_else(|error| (Env::default(), Some(error)), |env| (env, None));
         RunOutcome { id: self.id, state, records: self.records, broken: broken.or(illegal.map(RunError::from)), env }
     }
 
@@ -221,7 +222,7 @@ impl RemoteRun {
         self.wait_for_news(pause_ms, &mut news).await;
         loop {
             let known = self.records.len();
-            // News that arrives during the look leads to another one.
+            // News that arrives while the journal is being read causes another read.
             news = self.driver.next_news(self.id);
             match self.look_further().await {
                 Ok(true) => return Ok(()),

@@ -100,6 +100,8 @@ impl LocalRun {
         let (log, journal) = (&self.log, &self.journal);
         // A replay publishes nothing.
         let _announced = (log.mode == Mode::Live).then(|| AnnouncedText::new(&**journal, log.lease, &log.publisher));
+        let _panicking =
+            (log.mode == Mode::Live).then(|| AbandonOnPanic { journal: journal.clone(), lease: log.lease });
         let driven = (&mut self.drive).await;
         let LocalRun { id, log, drive, journal, final_env, .. } = *self;
         // The future of the plan leaves the final variables in `final_env`.
@@ -117,6 +119,20 @@ impl LocalRun {
         let (state, illegal) = RunState::up_to_illegal(records.iter().map(|record| &**record));
         let broken = if let DriveResult::Broken(error) = driven { Some(error) } else { illegal.map(RunError::from) };
         RunOutcome { id, state, records, broken, env: final_env.take_env() }
+    }
+}
+
+/// Gives a run up if driving it panics, so that recovery finds it, and quarantines it if it panics again.
+struct AbandonOnPanic {
+    journal: Arc<dyn Journal>,
+    lease: Lease,
+}
+
+impl Drop for AbandonOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.journal.abandon_run(self.lease);
+        }
     }
 }
 

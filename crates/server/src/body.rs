@@ -108,14 +108,14 @@ impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<Server> for Opt
     }
 }
 
-/// The text of a body of any kind.
-pub(crate) struct TextBody(pub(crate) String);
+/// The text of a JSON body, which its handler parses with [`parse_text`].
+pub(crate) struct JsonText(pub(crate) String);
 
-impl FromRequest<Server> for TextBody {
+impl FromRequest<Server> for JsonText {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, server: &Server) -> Result<TextBody, Problem> {
-        read_text(server, request).await.map(TextBody)
+    async fn from_request(request: Request, server: &Server) -> Result<JsonText, Problem> {
+        read_json_text(server, request).await.map(JsonText)
     }
 }
 
@@ -124,9 +124,9 @@ impl FromRequest<Server> for TextBody {
 pub(crate) async fn read_json_text(server: &Server, request: Request) -> Result<String, Problem> {
     let counted = find_counted(&request);
     let text = read_counted_text(server, request, counted.as_ref()).await?;
-    let count = count_values(&text);
+    let (count, text) = parse_text(text, |text| Ok(count_values(text))).await?;
     if count > MAX_BODY_VALUES {
-        let message = format!("the body has more than {MAX_BODY_VALUES} values");
+        let message = format!("the body has more than {MAX_BODY_VALUES} values; divide it among several requests");
         return Err(invalid_request(message).with_status(StatusCode::PAYLOAD_TOO_LARGE));
     }
     if let Some(CountedBody { body, sender }) = counted {
@@ -156,18 +156,32 @@ pub(crate) async fn read_text(server: &Server, request: Request) -> Result<Strin
     read_counted_text(server, request, counted.as_ref()).await
 }
 
+/// Reads the bytes of a body like [`read_text`].
+pub(crate) async fn read_body(server: &Server, request: Request) -> Result<Vec<u8>, Problem> {
+    let counted = find_counted(&request);
+    read_counted_bytes(server, request, counted.as_ref()).await
+}
+
 async fn read_counted_text(
     server: &Server,
     request: Request,
     counted: Option<&CountedBody>,
 ) -> Result<String, Problem> {
+    let bytes = read_counted_bytes(server, request, counted).await?;
+    String::from_utf8(bytes).map_err(|_| invalid_request("the body is not UTF-8".to_owned()))
+}
+
+async fn read_counted_bytes(
+    server: &Server,
+    request: Request,
+    counted: Option<&CountedBody>,
+) -> Result<Vec<u8>, Problem> {
     let timeout = server.host.app.config.server.body_timeout();
     let read = tokio::time::timeout(timeout, read_bytes(request.into_body().into_data_stream(), counted)).await;
-    let read = read.map_err(|_| {
+    read.map_err(|_| {
         let message = format!("the body was not received within {} ms", timeout.as_millis());
         invalid_request(message).with_status(StatusCode::REQUEST_TIMEOUT)
-    })?;
-    String::from_utf8(read?).map_err(|_| invalid_request("the body is not UTF-8".to_owned()))
+    })?
 }
 
 /// The body of a request, and the sender for whom its bytes count.

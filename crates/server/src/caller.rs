@@ -147,7 +147,7 @@ impl Caller {
 
     /// Authenticates the caller of a request from an address.
     fn identify_caller(parts: &Parts, server: &Server, address: Option<IpAddr>) -> Result<Caller, Problem> {
-        let peer = address.map(RateKey::Address);
+        let peer = address.map(RateKey::of_address);
         let given = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let given = given.and_then(|text| text.split_once(' '));
         let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, key)| key.trim());

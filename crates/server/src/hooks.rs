@@ -15,13 +15,14 @@ use flowloom_app::runs::supervisor::ActiveRun;
 use flowloom_app::runs::trigger::TriggerKind;
 use flowloom_core::code::Code;
 use flowloom_core::json::parse_value;
+use flowloom_core::value::Value;
 use flowloom_store::{HookRow, Store};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::blocking::accept_request;
+use crate::blocking::{accept_request, parse_text};
 use crate::body::{JsonObject, discard_body, read_json_text};
 use crate::body_budget::BodySender;
 use crate::caller::Caller;
@@ -186,7 +187,7 @@ pub(crate) async fn call_hook(
         .find(|hook| credential.authenticates_call(hook, &host.app.config, &body))
         .ok_or_else(refused)?;
     let work = host.places.request_of(&hook.user);
-    work.serve_handler(start_hooked_run(host, hook, &headers, &body)).await
+    work.serve_handler(start_hooked_run(host, hook, &headers, body)).await
 }
 
 /// Starts a run of an authenticated request.
@@ -194,16 +195,11 @@ async fn start_hooked_run(
     host: &Arc<RunHost>,
     hook: HookRow,
     headers: &HeaderMap,
-    body: &str,
+    body: String,
 ) -> ApiResult<(StatusCode, Json<HookRun>)> {
     let place = host.supervisor.reserve_place(&hook.user)?;
     accept_request();
-    let inputs = match body.trim() {
-        "" => None,
-        _ => parse_value(body)
-            .map(Some)
-            .map_err(|error| Problem::new(Code::RequestInvalid, format!("the body is not JSON: {}", error.message)))?,
-    };
+    let (inputs, body) = parse_text(body, parse_inputs).await?;
     let trigger = TriggerKind::Webhook.to_trigger_of(&hook.id);
     let mut call = StartContext::for_user(host, &hook.user, trigger).with_key(name_delivery(&hook, headers)?);
     call.start.place = Some(Arc::new(place));
@@ -223,6 +219,15 @@ async fn start_hooked_run(
     let stored = host.service.wait_until_stored(run, completion.clone()).await;
     name_started_run(host, run, completion.as_ref(), stored.map_err(Problem::from))?;
     Ok((StatusCode::ACCEPTED, Json(HookRun { run_id: run.to_string() })))
+}
+
+/// The inputs in a body; `None` if it is empty.
+fn parse_inputs(body: &str) -> ApiResult<Option<Value>> {
+    if body.trim().is_empty() {
+        return Ok(None);
+    }
+    let parsed = parse_value(body).map(Some);
+    parsed.map_err(|error| Problem::new(Code::RequestInvalid, format!("the body is not JSON: {}", error.message)))
 }
 
 /// The name of a delivery to a hook, which is the key under which it starts one run. Senders give one name to all deliveries

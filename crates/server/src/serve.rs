@@ -116,6 +116,7 @@ impl RunningServer {
         }
         // Background tasks hold the store, which marks this worker as ended when it is dropped.
         let _ = tokio::time::timeout(DRAIN_TIMEOUT, tasks.wait()).await;
+        live.flush_traces().await;
         // If this fails, other workers notice by the expired lease.
         let _ = store.announce_shutdown().await;
         tracing::info!(unfinished = live.count(), "stopped");

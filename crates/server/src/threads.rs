@@ -252,7 +252,7 @@ async fn cancel_open_turns(host: &Arc<RunHost>, user: &str, key: &str) -> ApiRes
     let (store, whose, thread) = (host.app.store.clone(), user.to_owned(), key.to_owned());
     for run in run_blocking(move || list_open_turns(&store, &whose, &thread)).await?? {
         let command = new_command(None, user, CommandAction::Cancel {});
-        let by = Actor { user: Some(user.to_owned()), source: "conversation".to_owned(), ..Actor::default() };
+        let by = Actor::of_conversation(user);
         let opened = open_run(&host.app.runs, run).await?;
         host.service.send_command(opened, command, &by, DECISION_TIMEOUT).await?;
     }

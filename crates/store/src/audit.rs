@@ -115,7 +115,7 @@ impl Store {
             let record = move |connection: &DbConnection| {
                 attempted.iter().try_for_each(|change| change.record_entry(connection, &by, at, &code))
             };
-            // The caller must hear of the refusal, whatever becomes of its record.
+            // The refusal is returned even if it cannot be recorded.
             let _ = self.writer.submit_job(Box::new(record)).await;
         }
         done

@@ -29,6 +29,11 @@ impl Actor {
         Actor { source: "server".to_owned(), ..Actor::default() }
     }
 
+    /// A conversation, on behalf of a user.
+    pub fn of_conversation(user: &str) -> Actor {
+        Actor { user: Some(user.to_owned()), source: "conversation".to_owned(), ..Actor::default() }
+    }
+
     /// Whether a key authenticated the author, who is then not the operator.
     pub fn has_key(&self) -> bool {
         self.key_id.is_some()

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::damage::Damage;
 use crate::db::sqlite::{Sqlite, locks};
+use crate::durable_rename::rename_durably;
 use crate::error::{BackupError, Corruption, StoreError};
 use crate::private;
 use crate::settings::{DATABASE_FILE, Durability};
@@ -67,7 +68,7 @@ pub fn restore_backup(folder: &Path, file: &Path, options: RestoreOptions) -> Re
             return Err(BackupError::Damaged { file: file.to_owned(), damages }.into());
         }
         let replaced = if target.exists() { Some(keep_replaced(&target).map_err(failed)?) } else { None };
-        std::fs::rename(place.join(DATABASE_FILE), &target).map_err(failed)?;
+        rename_durably(&place.join(DATABASE_FILE), &target).map_err(failed)?;
         Ok(RestoredBackup { replaced, damages })
     });
     let _ = std::fs::remove_dir_all(&place);
@@ -107,8 +108,14 @@ fn copy_and_check(place: &Path, file: &Path) -> Result<Vec<Damage>, StoreError> 
 fn keep_replaced(database: &Path) -> io::Result<PathBuf> {
     // A damaged database is kept as it is, with its write-ahead log.
     drop(Sqlite::open(database).and_then(|sqlite| sqlite.run_script("PRAGMA wal_checkpoint(TRUNCATE)")));
-    let mut names = (1..).map(|number| add_suffix(database, &format!(".replaced-{number}")));
-    let old_database = names.find(|name| !name.exists()).unwrap_or_default();
+    let mut number = 1;
+    let old_database = loop {
+        let name = add_suffix(database, &format!(".replaced-{number}"));
+        if !name.exists() {
+            break name;
+        }
+        number += 1;
+    };
     // Not every file system has hard links.
     std::fs::hard_link(database, &old_database).or_else(|_| std::fs::copy(database, &old_database).map(drop))?;
     // The new database must not find the log of the old one.

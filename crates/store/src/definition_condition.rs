@@ -1,5 +1,7 @@
 //! Conditions of changes: two people who edit the same definition do not overwrite each other's content unnoticed.
 
+use crate::error::StoreError;
+
 /// Which current content a definition must have so that it may be changed. The default accepts every content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DefinitionCondition {
@@ -38,5 +40,13 @@ impl DefinitionCondition {
     pub(crate) fn is_met(&self, tag: Option<&str>) -> bool {
         let is_required = self.required.as_ref().is_none_or(|set| set.contains(tag));
         is_required && !self.excluded.as_ref().is_some_and(|set| set.contains(tag))
+    }
+
+    /// The error of a change to a definition that does not meet the condition.
+    pub(crate) fn describe_failure(&self, kind: &'static str, id: &str) -> StoreError {
+        match (&self.required, &self.excluded) {
+            (None, Some(ContentTags::Any)) => StoreError::DefinitionExists { kind, id: id.to_owned() },
+            _ => StoreError::ConditionFailed { kind, id: id.to_owned() },
+        }
     }
 }

@@ -377,13 +377,13 @@ impl DefinitionRow {
     }
 }
 
-/// Fails with `PreconditionFailed` unless the content that is effective for the user meets the condition.
 /// The id of a definition and its user.
 struct OwnedId {
     owner: String,
     id: String,
 }
 
+/// Fails with `ConditionFailed` unless the content that is effective for the user meets the condition.
 fn check_condition(
     connection: &DbConnection,
     condition: &DefinitionCondition,
@@ -398,7 +398,7 @@ fn check_condition(
     };
     match condition.is_met(tag.as_deref()) {
         true => Ok(()),
-        false => Err(StoreError::ConditionFailed { kind: key.kind.name(), id: key.id.clone() }),
+        false => Err(condition.describe_failure(key.kind.name(), &key.id)),
     }
 }
 

@@ -217,6 +217,14 @@ pub enum StoreError {
         /// The definitions that use it.
         users: Vec<String>,
     },
+    /// A definition exists that must not.
+    #[error("the {kind} {id} exists already; choose another id, or send its ETag in If-Match to change it")]
+    DefinitionExists {
+        /// Kind of the definition.
+        kind: &'static str,
+        /// Its id.
+        id: String,
+    },
     /// A definition does not have the content that a change requires.
     #[error(
         "the {kind} {id} does not have the content that the request requires; read it again, and repeat the change"
@@ -359,7 +367,7 @@ impl StoreError {
             StoreError::KeyNotFound(_) => Code::KeyUnknown,
             StoreError::KeyAmbiguous { .. } => Code::UsageInvalid,
             StoreError::StillUsed { .. } => Code::StillUsed,
-            StoreError::ConditionFailed { .. } => Code::PreconditionFailed,
+            StoreError::ConditionFailed { .. } | StoreError::DefinitionExists { .. } => Code::PreconditionFailed,
             StoreError::NullCharacter => Code::RequestInvalid,
             StoreError::Quota(_) => Code::QuotaExceeded,
             StoreError::FolderInUse(_) | StoreError::Backup(BackupError::InUse(_)) => Code::StoreLocked,

@@ -21,6 +21,7 @@ mod damage;
 mod db;
 mod definition_condition;
 mod definitions;
+mod durable_rename;
 mod error;
 mod event_effects;
 mod event_row;

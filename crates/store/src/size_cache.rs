@@ -1,8 +1,10 @@
 //! The sizes of users' data, which take long to measure.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use parking_lot::{Mutex, MutexGuard};
+use flowloom_runtime::blocking::run_blocking;
+use parking_lot::Mutex;
 
 use crate::error::StoreError;
 
@@ -21,12 +23,20 @@ pub(crate) struct MeasuredSize {
 
 /// The sizes that were measured within the last minute, by user.
 #[derive(Debug, Default)]
-pub(crate) struct SizeCache(Mutex<HashMap<String, MeasuredSize>>);
+pub(crate) struct SizeCache(Mutex<HashMap<String, Arc<UserSize>>>);
+
+#[derive(Debug, Default)]
+struct UserSize {
+    known: Mutex<Option<MeasuredSize>>,
+    /// Held by the one call that measures; those that come meanwhile wait for its result.
+    measuring: Mutex<()>,
+}
 
 impl SizeCache {
     /// Notes that a user is about to write at most so many bytes.
     pub(crate) fn note_written(&self, user: &str, bytes: u64) {
-        if let Some(known) = self.lock_sizes().get_mut(user) {
+        let Some(size) = self.0.lock().get(user).cloned() else { return };
+        if let Some(known) = size.known.lock().as_mut() {
             known.written = known.written.saturating_add(bytes);
         }
     }
@@ -37,21 +47,35 @@ impl SizeCache {
         user: &str,
         now: u64,
         tolerance: u64,
-        measure: impl FnOnce() -> Result<u64, StoreError>,
+        measure: impl FnOnce() -> Result<u64, StoreError> + Send,
     ) -> Result<MeasuredSize, StoreError> {
-        if let Some(known) = self.lock_sizes().get(user).filter(|known| now < known.until && known.written <= tolerance)
-        {
-            return Ok(*known);
+        let size = self.find_user(user, now);
+        let find_known = || {
+            let is_current = |known: &MeasuredSize| now < known.until && known.written <= tolerance;
+            size.known.lock().filter(is_current)
+        };
+        if let Some(known) = find_known() {
+            return Ok(known);
         }
-        let measured = MeasuredSize { bytes: measure()?, until: now + SIZE_CACHE_MS, written: 0 };
-        let mut known = self.lock_sizes();
-        known.retain(|_, size| now < size.until);
-        known.insert(user.to_owned(), measured);
-        Ok(measured)
+        run_blocking(|| {
+            let _turn = size.measuring.lock();
+            if let Some(known) = find_known() {
+                return Ok(known);
+            }
+            let measured = MeasuredSize { bytes: measure()?, until: now + SIZE_CACHE_MS, written: 0 };
+            *size.known.lock() = Some(measured);
+            Ok(measured)
+        })
     }
 
-    fn lock_sizes(&self) -> MutexGuard<'_, HashMap<String, MeasuredSize>> {
-        self.0.lock()
+    /// The entry of a user. Removes those of other users that are out of date and not being measured.
+    fn find_user(&self, user: &str, now: u64) -> Arc<UserSize> {
+        let mut sizes = self.0.lock();
+        if let Some(size) = sizes.get(user) {
+            return size.clone();
+        }
+        sizes.retain(|_, size| Arc::strong_count(size) > 1 || size.known.lock().is_some_and(|known| now < known.until));
+        sizes.entry(user.to_owned()).or_default().clone()
     }
 }
 

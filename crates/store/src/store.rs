@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use flowloom_runtime::blocking::run_blocking;
 use flowloom_runtime::relay::TextRelay;
 
 use crate::commands::Mailboxes;
@@ -185,7 +186,7 @@ impl Store {
         &self,
         read: impl Fn(&DbConnection) -> Result<T, StoreError> + Send,
     ) -> Result<T, StoreError> {
-        self.readers.run_within(LONG_READ_TIMEOUT, read)
+        run_blocking(|| self.readers.run_within(LONG_READ_TIMEOUT, read))
     }
 
     /// Same as [`Store::read_with`] for a read of the whole journal of a run.

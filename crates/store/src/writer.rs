@@ -115,7 +115,7 @@ pub(crate) struct WriterQueue {
 }
 
 impl WriterQueue {
-    /// Hands jobs to the thread. If the thread is gone, their callers hear it.
+    /// Hands jobs to the thread. If the thread is gone, their callers receive `StoreError::Closed`.
     pub(crate) fn send_jobs(&self, jobs: Vec<QueuedJob>) {
         self.desk.queued.fetch_add(jobs.len(), Ordering::AcqRel);
         jobs.into_iter().for_each(|job| drop(self.commands.send(WriterCommand::Commit(job))));

@@ -50,6 +50,23 @@ export async function read<Data>(request: Promise<Answer<Data>>): Promise<Data> 
   return data as Data;
 }
 
+/** A run that was started. */
+type StartedRun = { run_id: string };
+
+/** The run that a request has started. The server answers with 409 if the outcome of a step is uncertain; the run exists. */
+export async function readStarted(request: Promise<Answer<unknown>>): Promise<StartedRun> {
+  const { data, error, response } = await request;
+  if (response.ok) return data as StartedRun;
+  if (response.status === 409 && isStartedRun(error)) return error;
+  throw toApiError(response, error);
+}
+
+function isStartedRun(body: unknown): body is StartedRun {
+  return (
+    typeof body === "object" && body !== null && "run_id" in body && "status" in body && !("code" in body)
+  );
+}
+
 /** The error of a response that the server refused, from its problem document. */
 export function toApiError(response: { status: number; statusText: string }, problem: unknown): ApiError {
   const document = (typeof problem === "object" && problem ? problem : {}) as Partial<Schemas["Problem"]>;

@@ -2,19 +2,27 @@
 
 export type StreamedEvent = { name: string; data: string; id?: string };
 
-/** Splits a text that arrives in pieces into events. */
+/** Splits a text that arrives in pieces into events. Each piece is searched once, since an event may have many of them. */
 export class EventParser {
-  private rest = "";
+  /** The pieces of the event that is not complete. */
+  private pieces: string[] = [];
+  private endsLine = false;
 
   /** The events that are complete with this piece. */
   push(piece: string): StreamedEvent[] {
-    const text = this.rest + piece;
+    const mayComplete = piece.includes("\n\n") || (this.endsLine && piece.startsWith("\n"));
+    this.pieces.push(piece);
+    if (piece !== "") this.endsLine = piece.endsWith("\n");
+    return mayComplete ? this.takeComplete() : [];
+  }
+
+  private takeComplete(): StreamedEvent[] {
+    const text = this.pieces.join("");
     const end = text.lastIndexOf("\n\n");
-    if (end < 0) {
-      this.rest = text;
-      return [];
-    }
-    this.rest = text.slice(end + 2);
+    if (end < 0) return [];
+    const rest = text.slice(end + 2);
+    this.pieces = [rest];
+    this.endsLine = rest.endsWith("\n");
     return text
       .slice(0, end)
       .split("\n\n")

@@ -16,11 +16,17 @@ export async function readEvents(
   if (!response.ok || !response.body) throw new StreamRefused(response.status, await response.text());
   const parser = new EventParser();
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    const events = parser.push(value);
-    if (events.length > 0) onEvents(events);
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      const events = parser.push(value);
+      if (events.length > 0) onEvents(events);
+    }
+  } catch (error) {
+    // A reader that refuses an event needs no more of them.
+    void reader.cancel().catch(() => {});
+    throw error;
   }
 }
 

@@ -22,6 +22,21 @@ test("events arrive in pieces", () => {
   ]);
 });
 
+test("events arrive wherever they are cut", () => {
+  const text = "event: asked\ndata: {}\n\n\nevent: done\ndata: 1\n\n";
+  for (const size of [1, 2, 3, 5, text.length]) {
+    const parser = new EventParser();
+    const pieces = Array.from({ length: Math.ceil(text.length / size) }, (_, at) =>
+      text.slice(at * size, (at + 1) * size),
+    );
+    const events = pieces.flatMap((piece) => parser.push(piece));
+    expect(events, `${size}`).toEqual([
+      { name: "asked", data: "{}" },
+      { name: "done", data: "1" },
+    ]);
+  }
+});
+
 test("a document in one line is spread, and other texts stay", () => {
   expect(spreadJson('{"a":1}')).toBe('{\n  "a": 1\n}');
   expect(spreadJson('{\n"a":1}')).toBe('{\n"a":1}');

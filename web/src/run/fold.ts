@@ -249,6 +249,7 @@ function changeFields(step: StepState, record: StepRecord): StepChange {
         usage: sumUsage(step.usage, usage),
         isFailureIgnored: then === "continue",
         isReused: reused === true,
+        question: undefined,
         finishedAt: record.at,
         tries,
       };
@@ -256,7 +257,7 @@ function changeFields(step: StepState, record: StepRecord): StepChange {
     case "step_skipped":
       return { phase: "skipped", reason: record.data.reason, finishedAt: record.at };
     case "step_aborted":
-      return { phase: "aborted", finishedAt: record.at, tries: endTry(step, record) };
+      return { phase: "aborted", question: undefined, finishedAt: record.at, tries: endTry(step, record) };
     case "asked":
       return { phase: "waiting", question: record.data };
     case "timer_set":

@@ -85,7 +85,8 @@ export class RunFollower {
       return undefined;
     }
     if (name === "done") return (JSON.parse(data) as { status: RunStatus }).status;
-    this.history.add(parseJson(data) as unknown as RunRecord);
+    // Without the missing event, no later one could be added: the stream is read again from there.
+    if (!this.history.add(parseJson(data) as unknown as RunRecord)) throw new Error("an event is missing");
     return undefined;
   }
 

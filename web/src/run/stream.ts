@@ -10,11 +10,13 @@ export type StreamedText = {
   isApproximate: boolean;
 };
 
-/** What a running step had answered at the position of `state`; undefined if nothing is known about it. */
+/** What a step had answered that runs at the position of `state`, or that ended early; undefined if nothing is known about it. */
 export function streamAt(history: RunHistory, state: RunState, step: StepState): StreamedText | undefined {
-  if (step.phase !== "running") return undefined;
+  const isCut = step.phase === "aborted" || step.phase === "failed";
+  if (step.phase !== "running" && !isCut) return undefined;
   const seen = history.textAt(step.path, step.attempts, state.seq);
   if (seen !== undefined) return { text: seen, isApproximate: false };
+  if (isCut) return undefined;
   const whole = wholeAnswer(history.newestStep(step.path), step.attempts);
   if (!whole) return undefined;
   const share = (state.at - whole.startedAt) / Math.max(1, whole.endedAt - whole.startedAt);

@@ -43,6 +43,9 @@ export const library = {
   newId: "Id",
   newHelp: "Letters, digits, dots, hyphens and underscores.",
   create: "Create",
+  exists: (id: string) => `${id} exists already. Choose another id.`,
+  replaces: (id: string, origin: string) =>
+    `${id} exists already (${origin}). In your workflows, yours takes its place.`,
   delete: "Delete",
   confirmDelete: (id: string) => `Delete ${id}?`,
   confirmDeleteHelp: "Its versions stay. It cannot be deleted while a workflow uses it.",

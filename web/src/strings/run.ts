@@ -103,6 +103,7 @@ export const run = {
   noOutput: "No output yet.",
   noOutputEver: "This step has no output of its own.",
   streaming: "Streaming…",
+  cutAnswer: "The answer until then",
   approximate: "approximate",
   approximateHelp:
     "The record has the whole answer only. This is the part that fits the time that had passed.",

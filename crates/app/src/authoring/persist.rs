@@ -45,7 +45,7 @@ pub async fn store_new_block(
     let is_new = DefinitionCondition { excluded: Some(ContentTags::Any), ..DefinitionCondition::default() };
     match store.change_definitions_if(vec![change], is_new, by, SystemClock.now_ms()).await {
         Ok(_) => blocks.notify_changed(),
-        Err(StoreError::ConditionFailed { .. }) => {}
+        Err(StoreError::DefinitionExists { .. }) => {}
         Err(error) => return Err(error),
     }
     Ok(())

@@ -52,7 +52,7 @@ impl StoredRuns {
         let found = opened.records.iter().position(|record| begins(&record.event) && is_within(&record.path));
         let Some(position) = found else { return Ok(Map::new()) };
         let records = opened.records[..position].to_vec();
-        let env = self.engine_for_run(opened)?.final_env(records, opened.plan.clone()).await;
+        let env = self.find_env(opened, records).await?;
         let mut inputs = inputs_from_env(alone, &env);
         // The environment is that of the run, whose conversation is another one.
         if has_own_scope(&opened.plan, step) {

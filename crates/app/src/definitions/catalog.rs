@@ -21,6 +21,7 @@ use super::folder::{self, ModificationTimes, is_unchanged, read_modification_tim
 use super::found;
 use super::included::{ReadFile, find_included, is_text};
 use crate::blocks::BlockRegistry;
+use crate::bounded_cache::BoundedCache;
 use crate::config::Config;
 use crate::definitions::bundle::{AvailableTools, Bundle};
 use crate::definitions::source::{LoadedDefinition, Loader, problem_of_whole_file};
@@ -46,11 +47,11 @@ pub struct Catalog {
     parts: CatalogParts,
     files: Mutex<BTreeMap<PathBuf, Arc<CatalogEntry>>>,
     /// Agents with the workflows that were available last, by user and id.
-    agents: Mutex<BTreeMap<(String, String), Arc<PreparedDefinition>>>,
+    agents: BoundedCache<(String, String), Arc<PreparedDefinition>>,
     /// When the folder was last listed completely.
     last_listed: Mutex<Option<Instant>>,
     /// Compiled stored definitions, by user and id.
-    stored: Mutex<BTreeMap<(String, String), Arc<CatalogEntry>>>,
+    stored: BoundedCache<(String, String), Arc<CatalogEntry>>,
 }
 
 impl Catalog {
@@ -61,8 +62,8 @@ impl Catalog {
             parts,
             files: Mutex::default(),
             last_listed: Mutex::default(),
-            agents: Mutex::default(),
-            stored: Mutex::default(),
+            agents: BoundedCache::new(MAX_COMPILED_DEFINITIONS),
+            stored: BoundedCache::new(MAX_COMPILED_DEFINITIONS),
         }
     }
 
@@ -105,7 +106,8 @@ impl Catalog {
         }
     }
 
-    /// Prepares a prepared definition with the given available tools. Fails with `StepRefused` if it does not compile with them. Its files are those that were read.
+    /// Compiles a definition again with the tools that are available now, from the files that were read before. Fails with
+    /// `StepRefused` if it does not compile with them.
     pub(super) fn prepare_with_tools(
         &self,
         definition: &CatalogEntry,
@@ -136,15 +138,12 @@ impl Catalog {
         let mut available = self.parts.servers.query_available(&self.parts.config, &agent.required_servers).await?;
         available.flows = Some(agents::load_available(self, user).await?);
         let prepared = Arc::new(self.prepare_with_tools(agent, compiled, available)?);
-        let mut agents = self.agents.lock();
-        if agents.len() >= MAX_COMPILED_DEFINITIONS {
-            agents.clear();
+        let key = (user.to_owned(), agent.id.clone());
+        if let Some(known) = self.agents.get(&key).filter(|known| known.hash() == prepared.hash()) {
+            return Ok(known);
         }
-        let known = agents.entry((user.to_owned(), agent.id.clone())).or_insert_with(|| prepared.clone());
-        if known.hash() != prepared.hash() {
-            *known = prepared;
-        }
-        Ok(known.clone())
+        self.agents.insert(key, prepared.clone());
+        Ok(prepared)
     }
 
     /// The source of a definition: the current content, or a stored version. Fails if the store cannot be read, or if
@@ -296,8 +295,7 @@ impl Catalog {
     /// if the store cannot be read.
     pub fn load_stored(&self, row: DefinitionRow) -> Result<Option<Arc<CatalogEntry>>, AppError> {
         let key = (row.key.user.clone(), row.key.id.clone());
-        let known = self.stored.lock().get(&key).cloned();
-        if let Some(known) = known
+        if let Some(known) = self.stored.get(&key)
             && known.is_fresh_stored(&row, &self.parts.store)?
         {
             return Ok(Some(known));
@@ -311,11 +309,7 @@ impl Catalog {
             return Ok(None);
         };
         let definition = Arc::new(definition);
-        let mut all = self.stored.lock();
-        if all.len() >= MAX_COMPILED_DEFINITIONS {
-            all.clear();
-        }
-        all.insert(key, definition.clone());
+        self.stored.insert(key, definition.clone());
         Ok(Some(definition))
     }
 

@@ -161,7 +161,7 @@ impl RunService {
         call: Option<KeyedCommand>,
     ) -> Result<ActiveRun, AppError> {
         let deadline = Instant::now() + DECISION_TIMEOUT;
-        let by = Actor { user: Some(sender.to_owned()), source: "conversation".to_owned(), ..Actor::default() };
+        let by = Actor::of_conversation(sender);
         for posted in self.post_commands(opened, commands, Sender { by: &by, call }, deadline).await? {
             self.wait_for_decision(posted.receiver, &posted.record, deadline).await?;
         }

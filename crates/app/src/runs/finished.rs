@@ -9,6 +9,6 @@ use crate::runs::stored::{LoadedRun, StoredRuns};
 /// of the run.
 pub async fn read_outcome(runs: &StoredRuns, opened: &LoadedRun) -> Result<RunOutcome, AppError> {
     let state = opened.state();
-    let env = runs.engine_for_run(opened)?.final_env(opened.records.clone(), opened.plan.clone()).await;
+    let env = runs.find_env(opened, opened.records.clone()).await?;
     Ok(RunOutcome { id: opened.id, state, records: opened.records.clone(), broken: None, env })
 }

@@ -3,6 +3,7 @@
 //! An effect is performed only after its start is stored, so it is enough to halt the journal: an append that holds the start of
 //! a step completes when the debugger lets it.
 
+use std::collections::HashSet;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
@@ -135,12 +136,11 @@ struct HaltingJournal {
 impl Journal for HaltingJournal {
     fn append_batch(&self, lease: Lease, batch: Batch) -> AppendResult {
         // A fork stores the start of what it reuses together with its end.
-        let has_ended = |path: &Path| {
-            let ends = batch.records.iter().filter(|record| record.path == *path);
-            ends.into_iter().any(|record| matches!(record.event, Event::StepFinished { .. } | Event::StepFailed { .. }))
-        };
+        let is_end =
+            |record: &&Arc<Record>| matches!(record.event, Event::StepFinished { .. } | Event::StepFailed { .. });
+        let ended: HashSet<&Path> = batch.records.iter().filter(is_end).map(|record| &record.path).collect();
         let is_start = |record: &&Arc<Record>| {
-            matches!(record.event, Event::StepStarted { .. }) && record.attempt <= 1 && !has_ended(&record.path)
+            matches!(record.event, Event::StepStarted { .. }) && record.attempt <= 1 && !ended.contains(&record.path)
         };
         let paths: Vec<Path> = batch.records.iter().filter(is_start).map(|record| record.path.clone()).collect();
         let stored = self.inner.append_batch(lease, batch);

@@ -1,6 +1,7 @@
 //! A recorded run, played step by step: where each step begins in the source, and the variables at that moment. Nothing is
 //! performed: the variables follow from the record.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use flowloom_core::diagnostic::Span;
@@ -62,7 +63,8 @@ impl Playback {
         let runs = App::open(config)?.runs;
         let opened = runs.open_run(run).await?;
         let engine = runs.engine_for_run(&opened)?;
-        let nodes = outline_plan(&opened.plan).nodes;
+        let outline = outline_plan(&opened.plan);
+        let nodes = outline.nodes.iter().map(|node| (node.path.as_str(), node)).collect();
         let mut stops: Vec<Stop> = Vec::new();
         for (position, record) in opened.records.iter().enumerate() {
             if !matches!(record.event, Event::StepStarted { .. } | Event::Asked(_)) || record.attempt > 1 {
@@ -203,22 +205,13 @@ fn list_calls(records: &[Arc<Record>]) -> Vec<(Path, u32)> {
 pub async fn read_variables(runs: &StoredRuns, opened: &LoadedRun, events: Option<usize>) -> Result<Map, AppError> {
     let count = events.map_or(opened.records.len(), |events| events.min(opened.records.len()));
     let records = opened.records[..count].to_vec();
-    let env = runs.engine_for_run(opened)?.final_env(records, opened.plan.clone()).await;
+    let env = runs.find_env(opened, records).await?;
     Ok(env.vars.as_map().clone())
 }
 
 /// The node of the plan that a step of the run is, or in which it is.
-fn find_node<'n>(nodes: &'n [OutlineNode], path: &Path) -> Option<&'n OutlineNode> {
-    let plain = strip_iterations(path.as_str());
-    let around = |node: &&OutlineNode| {
-        let own = node.path.as_str();
-        plain == own || plain.strip_prefix(own).is_some_and(|rest| rest.starts_with('/'))
-    };
-    nodes.iter().filter(around).max_by_key(|node| node.path.as_str().len())
-}
-
-/// A path without the numbers of iterations and visits, as plans have it.
-fn strip_iterations(path: &str) -> String {
-    let plain = |segment: &str| segment[..segment.find(['[', '#']).unwrap_or(segment.len())].to_owned();
-    path.split('/').map(plain).collect::<Vec<_>>().join("/")
+fn find_node<'n>(nodes: &HashMap<&str, &'n OutlineNode>, path: &Path) -> Option<&'n OutlineNode> {
+    let plain = path.drop_repetitions();
+    let ends = plain.match_indices('/').map(|(end, _)| end).chain([plain.len()]);
+    ends.rev().find_map(|end| nodes.get(&plain[..end]).copied())
 }

@@ -188,7 +188,7 @@ impl RecoveryTask {
             if orphan.is_hopeless() && self.runs.stored.config.engine.restate.is_none() {
                 self.quarantine_run(orphan).await?;
             } else if self.recent_claims.contains_key(&orphan.id) && !orphan.has_commands {
-                // It was left immediately, for a reason that may last.
+                // The run stopped right after it was reclaimed. The reason may persist, so it is tried again later.
                 self.schedule_retry(orphan.id);
             } else if self.may_reclaim(&orphan) {
                 self.reclaim_run(orphan).await?;

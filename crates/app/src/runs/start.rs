@@ -26,31 +26,41 @@ pub struct PreparedDefinition {
     pub plan: Arc<Plan>,
     /// The engine of its runs.
     pub engine: Engine,
-    /// The bundle of its runs: hash and JSON.
-    bundle: (Hash, Arc<str>),
+    bundle: PreparedBundle,
+}
+
+/// The bundle of the runs of a definition.
+#[derive(Clone)]
+struct PreparedBundle {
+    hash: Hash,
+    json: Arc<str>,
 }
 
 impl PreparedDefinition {
     /// A plan with the engine that runs it and the bundle that it was compiled from. Fails if the bundle cannot be
     /// written as JSON.
     pub fn new(plan: Arc<Plan>, engine: Engine, bundle: &Bundle) -> Result<PreparedDefinition, AppError> {
-        let text = bundle.to_json()?;
-        Ok(PreparedDefinition { plan, engine, bundle: (Hash::of_bytes(text.as_bytes()), text.into()) })
+        let json = bundle.to_json()?;
+        Ok(PreparedDefinition {
+            plan,
+            engine,
+            bundle: PreparedBundle { hash: Hash::of_bytes(json.as_bytes()), json: json.into() },
+        })
     }
 
-    /// A plan with its engine and the text of its bundle, whose hash is known.
-    pub(crate) fn of_text(plan: Arc<Plan>, engine: Engine, hash: Hash, text: Arc<str>) -> PreparedDefinition {
-        PreparedDefinition { plan, engine, bundle: (hash, text) }
+    /// A plan with its engine and the JSON of its bundle, whose hash is known.
+    pub(crate) fn of_text(plan: Arc<Plan>, engine: Engine, hash: Hash, json: Arc<str>) -> PreparedDefinition {
+        PreparedDefinition { plan, engine, bundle: PreparedBundle { hash, json } }
     }
 
     /// The bundle of its runs. Fails if it is damaged.
     pub fn parse_bundle(&self) -> Result<Bundle, DefinitionError> {
-        Bundle::parse(&self.bundle.1)
+        Bundle::parse(&self.bundle.json)
     }
 
     /// The hash of that bundle.
     pub(crate) fn hash(&self) -> Hash {
-        self.bundle.0
+        self.bundle.hash
     }
 }
 
@@ -131,29 +141,33 @@ impl<'a> StartRun<'a> {
 
     /// Records the bundle and starts the run. Fails if the inputs do not fit the plan, or if a quota is used up.
     pub fn start(self, store: &Store) -> Result<StartedRun, AppError> {
-        let (engine, options) = self.prepare(store)?;
+        let (bundle, engine, options) = self.prepare(store)?;
         let plan = options.plan.clone();
-        Ok(StartedRun { run: engine.start_run(options)?, plan })
+        let run = engine.start_run(options)?;
+        // Only the first events of a run release its bundle, so a run that is refused holds none.
+        store.hold_hashed_bundle(bundle.hash, &bundle.json);
+        Ok(StartedRun { run, plan })
     }
 
     /// Like [`StartRun::start`], for a run that begins with the record of another one. Fails if the other run cannot be
     /// replayed, too.
     pub async fn start_fork(self, store: &Store, from: ForkedRun) -> Result<StartedRun, AppError> {
-        let (engine, options) = self.prepare(store)?;
+        let (bundle, engine, options) = self.prepare(store)?;
         let plan = options.plan.clone();
-        Ok(StartedRun { run: engine.fork_run(from, options).await?, plan })
+        let run = engine.fork_run(from, options).await?;
+        store.hold_hashed_bundle(bundle.hash, &bundle.json);
+        Ok(StartedRun { run, plan })
     }
 
-    /// Checks the quotas and holds the bundle.
-    fn prepare(self, store: &Store) -> Result<(Engine, StartOptions), AppError> {
+    /// Checks the quotas. Returns the bundle, the engine and the options of the run.
+    fn prepare(self, store: &Store) -> Result<(PreparedBundle, Engine, StartOptions), AppError> {
         if self.parent.is_none() {
             let now = SystemClock.now_ms();
             store.check_quotas(&self.user, &START_QUOTAS, now)?;
-            let bytes = self.workflow.bundle.1.len() + self.inputs.approximate_bytes();
+            let bytes = self.workflow.bundle.json.len() + self.inputs.approximate_bytes();
             store.check_database_quota(&self.user, bytes, now)?;
         }
-        let PreparedDefinition { plan, engine, bundle: (bundle, text) } = self.workflow;
-        store.hold_hashed_bundle(*bundle, text);
+        let PreparedDefinition { plan, engine, bundle } = self.workflow;
         let memory_bytes = store.quotas().find_memory_limit(&self.user, self.limits.memory_bytes);
         let options = StartOptions {
             agent: self.agent,
@@ -166,8 +180,8 @@ impl<'a> StartRun<'a> {
             trace: self.trace,
             asks_first: self.asks_first,
             trigger: self.trigger,
-            ..StartOptions::new(plan.clone(), *bundle, self.inputs, self.user)
+            ..StartOptions::new(plan.clone(), bundle.hash, self.inputs, self.user)
         };
-        Ok((engine.clone(), options))
+        Ok((bundle.clone(), engine.clone(), options))
     }
 }

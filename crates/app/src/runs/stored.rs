@@ -7,7 +7,7 @@ use flowloom_core::error::StepFailure;
 use flowloom_core::event::{Event, Record, RunProject};
 use flowloom_core::hash::Hash;
 use flowloom_core::id::RunId;
-use flowloom_core::plan::Plan;
+use flowloom_core::plan::{Env, Plan};
 use flowloom_core::state::RunState;
 use flowloom_core::status::Status;
 use flowloom_core::value::Value;
@@ -111,6 +111,17 @@ impl StoredRuns {
     /// The engine of a stored run. Fails if it cannot be built from the settings in the bundle of the run.
     pub fn engine_for_run(&self, opened: &LoadedRun) -> Result<Engine, AppError> {
         self.engines.engine_of(&opened.ready)
+    }
+
+    /// The variables, conversations and transcript of a stored run after these of its records. They are empty, with a warning in
+    /// the log, if this version cannot follow the record. Fails if an engine cannot be built from the settings in the bundle of
+    /// the run.
+    pub(crate) async fn find_env(&self, opened: &LoadedRun, records: Vec<Arc<Record>>) -> Result<Env, AppError> {
+        let env = self.engine_for_run(opened)?.final_env(records, opened.plan.clone()).await;
+        Ok(env.unwrap_or_else(|error| {
+            tracing::warn!(run = %opened.id, %error, "the record of the run cannot be followed, so its variables are unknown");
+            Env::default()
+        }))
     }
 }
 

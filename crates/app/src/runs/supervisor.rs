@@ -159,6 +159,24 @@ impl RunCompletion {
     }
 }
 
+/// The entry of a run that is being driven. It is removed also if driving the run panics.
+struct LiveEntry {
+    live: Arc<RunSupervisor>,
+    id: RunId,
+}
+
+impl LiveEntry {
+    fn remove(self) -> Arc<RunSupervisor> {
+        self.live.clone()
+    }
+}
+
+impl Drop for LiveEntry {
+    fn drop(&mut self) {
+        self.live.lock_runs().remove(self.id);
+    }
+}
+
 impl RunSupervisor {
     /// A supervisor of at most `max` runs, whose ends are reported to `telemetry`.
     pub fn new(max: usize, telemetry: Option<TraceExporter>) -> Arc<RunSupervisor> {
@@ -172,6 +190,13 @@ impl RunSupervisor {
     /// Whether the runs are exported as traces when they end.
     pub fn exports_traces(&self) -> bool {
         self.telemetry.is_some()
+    }
+
+    /// Waits until the runs that have ended are exported as traces, but not for long.
+    pub async fn flush_traces(&self) {
+        if let Some(telemetry) = &self.telemetry {
+            telemetry.flush().await;
+        }
     }
 
     /// The number of live runs.
@@ -221,7 +246,7 @@ impl RunSupervisor {
         self.is_closed.store(true, Ordering::Relaxed);
     }
 
-    /// Drives a run that was started, and hears it from its first event on if the call wants that.
+    /// Drives a started run. If `needs_events` is set, also subscribes to it from its first event.
     pub async fn start_run(
         self: &Arc<RunSupervisor>,
         started: StartedRun,
@@ -261,7 +286,7 @@ impl RunSupervisor {
             }
             live.insert(id, supervised);
         }
-        let live = self.clone();
+        let entry = LiveEntry { live: self.clone(), id };
         let is_driven_here = run.is_local();
         let mut driving = Box::pin(async move {
             let outcome = run.drive_to_end().await;
@@ -271,7 +296,7 @@ impl RunSupervisor {
                 false => report_followed(&outcome, started),
             }
             // Removed before waiters are woken, so that they find it gone.
-            live.lock_runs().remove(id);
+            let live = entry.remove();
             if let Some(telemetry) = live.telemetry.as_ref().filter(|_| is_driven_here) {
                 telemetry.export_run(&outcome.state);
             }

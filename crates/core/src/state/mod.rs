@@ -313,6 +313,7 @@ impl RunState {
                 step.error = Some(error.clone());
                 step.is_failure_ignored = *then == AfterFailure::Continue;
                 step.phase = if matches!(then, AfterFailure::Retry(_)) { Phase::Running } else { Phase::Failed };
+                step.question = None;
                 step.finished_at = Some(record.at);
             }
             Event::StepSkipped { reason } => {
@@ -322,6 +323,7 @@ impl RunState {
             }
             Event::StepAborted { .. } => {
                 step.phase = Phase::Aborted;
+                step.question = None;
                 step.finished_at = Some(record.at);
             }
             Event::Asked(question) => {

@@ -39,7 +39,7 @@ async fn drive_configured(mut config: Config, arguments: WorkerArgs, style: LogS
     config.validate_engine()?;
     let admin = arguments.admin.map_or_else(|| admin_address(&ingress), Ok)?;
     let app = Arc::new(App::open(config)?);
-    app.start_telemetry()?;
+    let telemetry = app.start_telemetry()?;
     let refused =
         |error| CommandError::new(Code::BindRefused, format!("cannot listen on {}: {error}", arguments.listen));
     let monitor = match arguments.monitor {
@@ -80,6 +80,9 @@ async fn drive_configured(mut config: Config, arguments: WorkerArgs, style: LogS
     tokio::select! {
         () = serving => {}
         () = worker.keep_registered(&admin, &registered_address) => {}
+    }
+    if let Some(telemetry) = telemetry {
+        telemetry.flush().await;
     }
     tracing::info!("stopped");
     Ok(0)

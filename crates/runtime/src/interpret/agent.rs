@@ -50,7 +50,7 @@ impl Interpreter {
                 place.with_path(place.path.child_path(&Key::numbered_key("turn", 1)).iteration_path(u64::from(round)));
             let output =
                 self.run_attempts(&step.policy, &turn, || Ok(Request::Generate(Box::new(request.clone())))).await?;
-            let answer = read_answer(output);
+            let answer = read_answer(output).map_err(|error| Interrupt::Failed(error, turn.path.clone()))?;
             let answer = match answer.calls.is_empty() {
                 true => {
                     let can_call = may_call && !tools.is_empty();
@@ -148,16 +148,24 @@ fn describe_missing_answer(limit: CallLimit) -> String {
     }
 }
 
-/// Reads the output of a model call.
-pub(super) fn read_answer(output: Option<Value>) -> ModelAnswer {
-    match &output {
+/// Reads the output of a model call. Fails if its tool calls cannot be read: an output may also come from a person, or from a
+/// test.
+pub(super) fn read_answer(output: Option<Value>) -> Result<ModelAnswer, StepFailure> {
+    Ok(match &output {
         // If tools were available, the output holds both; otherwise it is the text alone.
         Some(Value::Map(map)) if map.contains_key("tool_calls") => {
             let text = map.get("text").and_then(Value::as_str).map(str::to_owned);
             let calls = map.get("tool_calls").map(render::to_json).unwrap_or_default();
-            ModelAnswer { text, calls: serde_json::from_str(&calls).unwrap_or_default() }
+            let calls = serde_json::from_str(&calls).map_err(|error| {
+                let message = format!(
+                    "the tool calls of the answer cannot be read ({error}); \"tool_calls\" is a list of objects with \"id\", \
+                     \"name\" and \"arguments\""
+                );
+                StepFailure::new(Code::StepRefused, message)
+            })?;
+            ModelAnswer { text, calls }
         }
         Some(value) => ModelAnswer { text: Some(render::render_text(value, TextStyle::Json)), calls: Vec::new() },
         None => ModelAnswer::default(),
-    }
+    })
 }

@@ -12,28 +12,34 @@ use parking_lot::{Mutex, MutexGuard};
 
 /// The budget of a run, shared by its branches.
 pub(crate) struct Budget {
-    state: Mutex<(Ledger, Vec<Waker>)>,
+    state: Mutex<BudgetState>,
+}
+
+struct BudgetState {
+    ledger: Ledger,
+    /// Calls that wait for a reservation.
+    waiting: Vec<Waker>,
 }
 
 impl Budget {
     pub(crate) fn new(ledger: Ledger) -> Budget {
-        Budget { state: Mutex::new((ledger, Vec::new())) }
+        Budget { state: Mutex::new(BudgetState { ledger, waiting: Vec::new() }) }
     }
 
-    fn lock_state(&self) -> MutexGuard<'_, (Ledger, Vec<Waker>)> {
+    fn lock_state(&self) -> MutexGuard<'_, BudgetState> {
         self.state.lock()
     }
 
     /// Adds the cost of a call that needed no reservation.
     pub(super) fn add_usage(&self, usage: Option<&Usage>) {
         if let Some(usage) = usage {
-            self.lock_state().0.settle(Amount::default(), usage_amount(usage));
+            self.lock_state().ledger.settle(Amount::default(), usage_amount(usage));
         }
     }
 
     /// The limits, less the amounts spent.
     pub(super) fn remaining_limits(&self, limits: &Limits) -> Limits {
-        let spent = self.lock_state().0.settled_amount();
+        let spent = self.lock_state().ledger.settled_amount();
         let rest = |budget: Option<u64>, spent: u64| budget.map(|budget| budget.saturating_sub(spent));
         Limits {
             tokens: rest(limits.tokens, spent.tokens),
@@ -43,7 +49,7 @@ impl Budget {
     }
 
     pub(super) fn remaining_tokens(&self, limits: &Limits) -> Option<u64> {
-        self.lock_state().0.remaining_tokens(limits)
+        self.lock_state().ledger.remaining_tokens(limits)
     }
 
     /// Reserves `claim`; waits if only calls in flight prevent it.
@@ -54,15 +60,15 @@ impl Budget {
     ) -> Result<BudgetReservation<'_>, StepFailure> {
         poll_fn(|context| {
             let mut state = self.lock_state();
-            match state.0.reserve(limits, claim) {
+            match state.ledger.reserve(limits, claim) {
                 Reservation::Granted => {
                     Poll::Ready(Ok(BudgetReservation { budget: self, claim, used: Amount::default() }))
                 }
                 Reservation::Later => {
-                    state.1.push(context.waker().clone());
+                    state.waiting.push(context.waker().clone());
                     Poll::Pending
                 }
-                Reservation::Exceeded => Poll::Ready(Err(budget_error(&state.0, limits, claim))),
+                Reservation::Exceeded => Poll::Ready(Err(budget_error(&state.ledger, limits, claim))),
             }
         })
         .await
@@ -110,7 +116,7 @@ impl BudgetReservation<'_> {
 impl Drop for BudgetReservation<'_> {
     fn drop(&mut self) {
         let mut state = self.budget.lock_state();
-        state.0.settle(self.claim, self.used);
-        state.1.drain(..).for_each(Waker::wake);
+        state.ledger.settle(self.claim, self.used);
+        state.waiting.drain(..).for_each(Waker::wake);
     }
 }

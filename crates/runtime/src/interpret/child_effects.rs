@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use super::effect::{EffectFailure, EffectOutcome, FailedAttempt, plain_outcome};
 use super::{Interpreter, Interrupt, StepContext};
 use crate::effects::{BoxFuture, BudgetAllowance, ChildEffects, EffectContext, EffectFuture, SandboxHost};
-use crate::log::{Activity, EarlierEffect, EarlierOutcome, HostGuard};
+use crate::log::{Activity, EarlierEffects, EarlierOutcome, HostGuard};
 
 /// The run as seen by one attempt of a step. Most steps have no child effects, so this is small and clones nothing
 /// until the first one.
@@ -38,7 +38,7 @@ pub(super) struct ChildEffectRunner<'a> {
     progress_count: AtomicUsize,
     interrupt: Mutex<Option<Box<Interrupt>>>,
     /// The child effects of the attempt that this one retries, without those that were taken; `None` until the first request.
-    earlier: Mutex<Option<Vec<EarlierEffect>>>,
+    earlier: Mutex<Option<EarlierEffects>>,
 }
 
 impl<'a> ChildEffectRunner<'a> {
@@ -113,10 +113,8 @@ impl<'a> ChildEffectRunner<'a> {
             return None;
         }
         let mut earlier = self.earlier.lock();
-        let earlier = earlier.get_or_insert_with(|| log.list_child_effects(&self.attempt_path(retried)));
-        let hash = request.hash();
-        let at = earlier.iter().position(|effect| effect.hash == hash)?;
-        Some(earlier.remove(at).outcome)
+        let earlier = earlier.get_or_insert_with(|| log.find_child_effects(&self.attempt_path(retried)));
+        earlier.get_mut(&request.hash())?.pop_front()
     }
 
     /// Records the result of an earlier attempt as that of this request, unless that was recorded before.
@@ -150,8 +148,8 @@ impl<'a> ChildEffectRunner<'a> {
             Some(EarlierOutcome::Unknown) => place.may_have_happened = true,
             _ => {}
         }
-        let request_count = self.interpreter.run_attempts(&Policy::default(), &place, || Ok(request.clone())).await;
-        match request_count {
+        let performed = self.interpreter.run_attempts(&Policy::default(), &place, || Ok(request.clone())).await;
+        match performed {
             Ok(output) => Ok(output.unwrap_or_default()),
             Err(Interrupt::Failed(error, _)) => Err(error),
             Err(halt) => Err(self.note_interrupt(halt)),

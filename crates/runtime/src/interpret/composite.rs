@@ -1,6 +1,7 @@
 //! Composites: the order in which children run, and how often.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use flowloom_core::code::Code;
 use flowloom_core::error::StepFailure;
@@ -19,7 +20,7 @@ use super::{Interpreter, Interrupt, StepContext, StepFlow, StepResult};
 use crate::effects::BoxFuture;
 use crate::scope::{self, ChildScope};
 
-/// Number of iterations after which a loop lets commands and time limits take effect.
+/// Number of iterations of all loops and graphs of a run after which commands and time limits take effect.
 const ITERATIONS_PER_YIELD: u64 = 256;
 
 /// The result of a member, with the names it writes.
@@ -171,6 +172,7 @@ impl Interpreter {
             };
             let key = to.map(|index| machine.nodes[index].key.as_str().to_owned());
             self.emit_event(&at, 0, Event::EdgeTaken { to: key })?;
+            self.count_iteration(place).await;
             match to {
                 Some(index) => current = index,
                 None => {
@@ -227,9 +229,7 @@ impl Interpreter {
                 iterations.add_output(last.clone());
             }
             index += 1;
-            if index.is_multiple_of(ITERATIONS_PER_YIELD) {
-                self.yield_to_driver(place).await;
-            }
+            self.count_iteration(place).await;
             if looped.test == LoopTest::After && self.is_done(looped, index, last.as_ref(), env, place).await? {
                 break;
             }
@@ -241,8 +241,13 @@ impl Interpreter {
         })
     }
 
-    /// Lets commands and time limits take effect, which happens between polls of the run. A loop may have no effects.
-    async fn yield_to_driver(&self, place: &StepContext) {
+    /// Now and then lets commands and time limits take effect, which happens between polls of the run, when new events are
+    /// stored, too. A loop may have no effects, and neither may those inside of it.
+    async fn count_iteration(&self, place: &StepContext) {
+        let count = self.iterations.fetch_add(1, Ordering::Relaxed) + 1;
+        if !count.is_multiple_of(ITERATIONS_PER_YIELD) {
+            return;
+        }
         let _activity = self.log.start_activity(place.enclosing.as_ref());
         scope::yield_once().await;
     }
@@ -272,7 +277,7 @@ impl Interpreter {
         let requests = self.requests.as_ref();
         let mut iteration = requests.map(|requests| OpenIteration::new(at.path.clone(), looped, env, requests));
         let result = self.run_step_at(&looped.body, env, at).await;
-        // At the end of the record, it is an error.
+        // If the record ends inside the iteration, the result is an error, and the iteration stays open.
         if let Some(iteration) = iteration.as_mut().filter(|_| result.is_ok()) {
             iteration.close();
         }

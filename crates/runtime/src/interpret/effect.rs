@@ -404,7 +404,7 @@ fn read_reply(reply: &HttpReply, wording: Wording) -> Result<EffectOutcome, Effe
     } else {
         StepFailure::new
     };
-    Err(error(Code::HttpStatus, message.clone()).into())
+    Err(error(Code::HttpStatus, message).into())
 }
 
 /// Records that an effect was abandoned if its future is dropped before it completes.

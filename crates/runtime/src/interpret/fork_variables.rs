@@ -72,8 +72,8 @@ impl Interpreter {
             if !self.are_variables_set(own) {
                 continue;
             }
-            let writers =
-                (0..dag.nodes.len()).filter(|at| earlier[*at] && (*at == node || list_earlier(dag, *at)[node]));
+            let later = list_later(dag, node);
+            let writers = (0..dag.nodes.len()).filter(|at| earlier[*at] && (*at == node || later[*at]));
             let writers: Vec<&Step> = writers.map(|at| &dag.nodes[at].step).collect();
             for (name, value) in &own.set.variables {
                 if !writers.iter().any(|step| writes_name(step, name)) {
@@ -94,6 +94,22 @@ fn list_earlier(dag: &Dag, index: usize) -> Vec<bool> {
         }
     }
     earlier
+}
+
+/// Whether each node begins after node `index` has ended.
+fn list_later(dag: &Dag, index: usize) -> Vec<bool> {
+    let mut followers = vec![Vec::new(); dag.nodes.len()];
+    for (at, node) in dag.nodes.iter().enumerate() {
+        node.needs.iter().for_each(|need| followers[*need].push(at));
+    }
+    let mut later = vec![false; dag.nodes.len()];
+    let mut open = followers[index].clone();
+    while let Some(at) = open.pop() {
+        if !std::mem::replace(&mut later[at], true) {
+            open.extend(&followers[at]);
+        }
+    }
+    later
 }
 
 fn writes_name(step: &Step, name: &str) -> bool {

@@ -50,7 +50,7 @@ impl Interpreter {
         let end = self.log.find_record(&Path::root(), 0, EventKind::RunFinished);
         end.is_some_and(|end| match &end.event {
             Event::RunFinished { error: Some(error), failed: Some(failed), .. } => {
-                error.code == Code::LimitOutput && failed == path
+                failed == path && *error == self.describe_excess()
             }
             _ => false,
         })

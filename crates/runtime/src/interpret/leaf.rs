@@ -124,7 +124,7 @@ impl Interpreter {
         let mut first: Option<StepFailure> = None;
         for attempt in self.log.last_forgotten_attempt(&place.path) + 1.. {
             let failure = 'tried: {
-                // Reports since the last request are not about this one.
+                // Reports that came before belong to an earlier request.
                 self.missing.discard_messages();
                 // Bound first: a temporary of the `match` would be stored in the future across the await.
                 let request = match request() {

@@ -100,6 +100,8 @@ pub(crate) struct Interpreter {
     pub(crate) memory_usage: Mutex<Option<MemoryUsage>>,
     pub(crate) ledger: budget::Budget,
     pub(crate) steps: AtomicU64,
+    /// Iterations of loops, and steps of graphs, since the run was started or resumed.
+    iterations: AtomicU64,
     /// Memory that the values take which are kept until the run ends, in bytes.
     kept_bytes: AtomicU64,
     pub(crate) in_flight: semaphore::Semaphore,
@@ -161,6 +163,7 @@ impl Interpreter {
             trace: trace.map(Arc::new),
             ledger,
             steps: AtomicU64::new(started),
+            iterations: AtomicU64::new(0),
             kept_bytes: AtomicU64::new(0),
             in_flight: semaphore::Semaphore::default(),
             pending_memory_writes: Mutex::default(),

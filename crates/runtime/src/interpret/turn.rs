@@ -48,7 +48,7 @@ impl Interpreter {
                 place.with_path(place.path.child_path(&Key::numbered_key("turn", 1)).iteration_path(u64::from(round)));
             let output =
                 self.run_attempts(&step.policy, &at, || Ok(Request::Generate(Box::new(request.clone())))).await?;
-            let answer = read_answer(output);
+            let answer = read_answer(output).map_err(failed)?;
             let text = answer.text.unwrap_or_default();
             let (routes, calls) = split_routing_calls(turn.router.as_ref(), answer.calls);
             // Tools run first, and their agent chooses again.

@@ -37,7 +37,7 @@ use crate::journal::{AppendResult, Batch, Journal, Lease, LeaseState};
 use crate::publish::Publisher;
 pub(crate) use activity::{Activity, ActivityPause, ActivityScope, HostGuard};
 use child_runs::ChildRuns;
-pub(crate) use earlier_effects::{EarlierEffect, EarlierOutcome};
+pub(crate) use earlier_effects::{EarlierEffects, EarlierOutcome};
 use forgotten::ForgottenAttempts;
 pub(crate) use outcome::RecordedOutcome;
 pub use reset_attempts::ResetAttempts;

@@ -21,6 +21,7 @@ use flowloom_core::render;
 use flowloom_core::value::Value;
 use flowloom_formats::steps;
 use flowloom_store::{DefinitionKind, Store};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -28,8 +29,8 @@ use utoipa_axum::routes;
 
 use super::runs::{build_list, ensure_id, list_definitions, run_and_wait};
 use super::schemas::{RunPageSchema, StepListRunSchema, WorkflowIdSchema};
-use crate::blocking::run_reading;
-use crate::body::{TextBody, parse_object};
+use crate::blocking::{parse_text, run_reading};
+use crate::body::{JsonText, parse_object};
 use crate::bounded_list::BoundedList;
 use crate::caller::Caller;
 use crate::definitions::change::writable_key;
@@ -47,7 +48,11 @@ pub(crate) fn routes() -> OpenApiRouter<Server> {
         .routes(routes!(list_runs))
 }
 
-/// The request in a body. What AgentOS' engine passes on has it in the field `body`.
+/// The request in a body, with the text of the body. What AgentOS' engine passes on has the request in the field `body`.
+async fn parse_request<T: DeserializeOwned + Send + 'static>(text: String) -> ApiResult<(T, String)> {
+    parse_text(text, |text| parse_object(unwrap_body(text))).await
+}
+
 fn unwrap_body(text: &str) -> &str {
     let Ok((tree, _)) = parse_node(text) else { return text };
     let inner = tree.get("body").filter(|inner| matches!(inner.kind, NodeKind::Map(_)));
@@ -60,9 +65,9 @@ fn unwrap_body(text: &str) -> &str {
 pub(crate) async fn create_workflow(
     State(host): State<Arc<RunHost>>,
     caller: Caller,
-    TextBody(text): TextBody,
+    JsonText(text): JsonText,
 ) -> ApiResult<Json<Value>> {
-    let definition: Value = parse_object(unwrap_body(&text))?;
+    let (definition, _) = parse_request::<Value>(text).await?;
     let inner = definition.get("workflow").filter(|inner| inner.as_map().is_some()).unwrap_or(&definition);
     let Some(mut map) = inner.as_map().cloned() else {
         return Err(Problem::new(Code::RequestInvalid, "a workflow must be an object"));
@@ -125,9 +130,9 @@ pub(crate) async fn run_workflow(
     State(host): State<Arc<RunHost>>,
     caller: Caller,
     headers: HeaderMap,
-    TextBody(text): TextBody,
+    JsonText(text): JsonText,
 ) -> ApiResult<Response> {
-    let wanted: RunWorkflowRequest = parse_object(unwrap_body(&text))?;
+    let (wanted, text) = parse_request::<RunWorkflowRequest>(text).await?;
     let call = StartContext::admit_caller(&host, &caller, None, &headers)?.with_interface(TriggerKind::AgentOs);
     let Some(definition) = look_up_definition(&host, call.user(), &wanted.workflow_id).await? else {
         let advice = advise_similar(&host.catalog, call.user(), &wanted.workflow_id, None).await?;

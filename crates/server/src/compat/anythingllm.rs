@@ -24,7 +24,7 @@ use flowloom_core::value::{Map, Value};
 use flowloom_formats::flow;
 use flowloom_runtime::clock::SystemClock;
 use flowloom_runtime::effects::Clock as _;
-use flowloom_store::DefinitionKind;
+use flowloom_store::{ContentTags, DefinitionCondition, DefinitionKind};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -32,11 +32,11 @@ use utoipa_axum::routes;
 
 use super::runs::{build_list, find_definition, list_definitions, run_and_wait};
 use super::schemas::{FlowListSchema, FlowRunSchema, FlowSchema, SavedFlowSchema, SuccessSchema};
-use crate::blocking::run_blocking;
-use crate::body::{JsonObject, TextBody, parse_object};
+use crate::blocking::{parse_text, run_blocking};
+use crate::body::{JsonObject, JsonText, parse_object};
 use crate::bounded_list::BoundedList;
 use crate::caller::Caller;
-use crate::definitions::change::{delete_definition, reject_folder_file, writable_key};
+use crate::definitions::change::{ChangeTarget, delete_definition, reject_folder_file, writable_key};
 use crate::definitions::put;
 use crate::params::PathParam;
 use crate::problem::{ApiResult, Problem};
@@ -137,7 +137,7 @@ pub(crate) async fn save_flow(
     let uuid = save.uuid.filter(|uuid| !uuid.is_empty()).unwrap_or_else(|| uuid::Uuid::new_v4().to_string());
     let mut config = config.clone();
     config.insert("name".into(), name.into());
-    match store_flow(&host, &caller, &uuid, config).await {
+    match store_flow(&host, &caller, &uuid, config, DefinitionCondition::default()).await {
         // AnythingLLM's builder shows the reason only if the request itself succeeds.
         Err(error) if error.is_refusal() => return Ok(Json(error.to_body())),
         stored => stored?,
@@ -146,7 +146,13 @@ pub(crate) async fn save_flow(
     Ok(Json(Value::map([("success", true.into()), ("flow", flow)])))
 }
 
-async fn store_flow(host: &Arc<RunHost>, caller: &Caller, uuid: &str, config: Map) -> Result<(), AnythingLlmError> {
+async fn store_flow(
+    host: &Arc<RunHost>,
+    caller: &Caller,
+    uuid: &str,
+    config: Map,
+    condition: DefinitionCondition,
+) -> Result<(), AnythingLlmError> {
     let key = writable_key(caller, None, DefinitionKind::Workflow, uuid)?;
     let kind = |step: &Value| step.get("type").and_then(Value::as_str).map(str::to_owned);
     let Some(steps) = config.get("steps").and_then(Value::as_list) else {
@@ -155,8 +161,7 @@ async fn store_flow(host: &Arc<RunHost>, caller: &Caller, uuid: &str, config: Ma
     let is_known = |kind: String| kind == flow::FINISH_BLOCK || flow::BLOCK_TYPES.contains(&kind.as_str());
     if let Some(odd) = steps.iter().find(|step| !kind(step).is_some_and(is_known)) {
         let kind = kind(odd).unwrap_or_else(|| "none".into());
-        let message =
-            format!("blocks of the type {kind:?} are not supported; there are {}", flow::BLOCK_TYPES.join(", "));
+        let message = format!("the block type {kind:?} is not supported; use one of {}", flow::BLOCK_TYPES.join(", "));
         return Err(invalid_request(&message));
     }
     if let Some(folder) = find_flow_folder(host, caller, uuid).await? {
@@ -166,7 +171,7 @@ async fn store_flow(host: &Arc<RunHost>, caller: &Caller, uuid: &str, config: Ma
     let text = render::to_json(&config.into());
     let content =
         DefinitionContent { format: Some(flow::FORMAT), ..DefinitionContent::single(&format!("{uuid}.json"), text) };
-    put::store_workflow(&host.catalog, caller, key, content, true).await?;
+    put::store_workflow(&host.catalog, caller, ChangeTarget { key, condition }, content, true).await?;
     Ok(())
 }
 
@@ -317,13 +322,16 @@ pub(crate) async fn toggle_flow(
     JsonObject(toggle, _): JsonObject<ToggleRequest>,
 ) -> FlowResult {
     caller.require_scope(Scope::Write)?;
-    let (_, content) = find_definition(&host.catalog, caller.resolve_user(None)?, flow::FORMAT, &uuid).await?;
+    let (flow, content) = find_definition(&host.catalog, caller.resolve_user(None)?, flow::FORMAT, &uuid).await?;
     let mut config = read_config(&content)?;
     match toggle.active {
         Some(active) => drop(config.insert("active".into(), active)),
         None => drop(config.shift_remove("active")),
     }
-    store_flow(&host, &caller, &uuid, config.clone()).await?;
+    // A change that another client stored since then is not overwritten.
+    let read = flow.stored_row().map(|row| ContentTags::OneOf(vec![row.content_tag()]));
+    let condition = DefinitionCondition { required: read, excluded: None };
+    store_flow(&host, &caller, &uuid, config.clone(), condition).await?;
     Ok(flow_response(&uuid, config))
 }
 
@@ -337,10 +345,11 @@ pub(crate) async fn run_flow(
     caller: Caller,
     PathParam(uuid): PathParam<String>,
     headers: HeaderMap,
-    TextBody(text): TextBody,
+    JsonText(text): JsonText,
 ) -> Result<Response, AnythingLlmError> {
     // Without a body there are no variables.
-    let body: Value = if text.trim().is_empty() { Map::new().into() } else { parse_object(&text)? };
+    let parse = |text: &str| if text.trim().is_empty() { Ok(Map::new().into()) } else { parse_object::<Value>(text) };
+    let (body, text) = parse_text(text, parse).await?;
     let call = StartContext::admit_caller(&host, &caller, None, &headers)?.with_interface(TriggerKind::AnythingLlm);
     let (flow, _) = find_definition(&host.catalog, call.user().to_owned(), flow::FORMAT, &uuid).await?;
     let inputs = body.get("variables").filter(|given| given.as_map().is_some()).unwrap_or(&body).clone();

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::{FromRequest, Multipart, Request};
+use axum::body::Body;
+use axum::extract::{DefaultBodyLimit, FromRequest, Multipart, Request};
 use axum::http::{Method, Uri, header};
 use flowloom_app::definitions::stored::DefinitionContent;
 use flowloom_core::code::Code;
 use serde_json::Value;
 
 use crate::blocking::run_blocking;
-use crate::body::read_text;
+use crate::body::{read_body, read_text};
 use crate::problem::{ApiResult, Problem};
 use crate::state::Server;
 
@@ -57,6 +58,7 @@ impl FromRequest<Server> for UploadedDefinition {
     async fn from_request(request: Request, server: &Server) -> ApiResult<UploadedDefinition> {
         let content_type = request.headers().get(header::CONTENT_TYPE);
         let kind = content_type.and_then(|value| BodyKind::from_content_type(value.to_str().ok()?));
+        // A definition may have more values than another body. The size of its sources is limited instead.
         Ok(match kind {
             Some(BodyKind::Form) => UploadedDefinition::Files(parse_form(request, server).await?),
             Some(BodyKind::Markdown) => UploadedDefinition::Markdown(read_text(server, request).await?),
@@ -90,7 +92,10 @@ fn parse_json(text: String, id: &str) -> ApiResult<DefinitionContent> {
         return serde_json::from_value(value).map_err(invalid);
     }
     if !value.is_object() {
-        return Err(Problem::new(Code::RequestInvalid, "a definition must be a JSON object"));
+        return Err(Problem::new(
+            Code::RequestInvalid,
+            "a definition must be a JSON object: send the definition itself, or {\"entry\", \"files\"}",
+        ));
     }
     Ok(DefinitionContent::single(&format!("{id}.json"), text))
 }
@@ -98,6 +103,11 @@ fn parse_json(text: String, id: &str) -> ApiResult<DefinitionContent> {
 /// Parses a form: each part with a file name is a file; the field `entry` names the entry file if there are several.
 async fn parse_form(request: Request, server: &Server) -> ApiResult<DefinitionContent> {
     let invalid = |error: String| Problem::new(Code::RequestInvalid, format!("invalid form: {error}"));
+    let (parts, body) = request.into_parts();
+    let bytes = read_body(server, Request::from_parts(parts.clone(), body)).await?;
+    let mut request = Request::from_parts(parts, Body::from(bytes));
+    // It is received, within our own limit.
+    DefaultBodyLimit::disable().apply(&mut request);
     let mut form = Multipart::from_request(request, server).await.map_err(|error| invalid(error.to_string()))?;
     let (mut files, mut entry) = (BTreeMap::new(), None);
     while let Some(field) = form.next_field().await.map_err(|error| invalid(error.to_string()))? {

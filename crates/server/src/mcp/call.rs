@@ -96,7 +96,7 @@ impl ToolCallHandler<'_> {
     async fn start_run(&self, request: &CallToolRequestParams) -> ApiResult<ActiveRun> {
         let mut call =
             StartContext::admit_caller(self.host, &self.caller, None, &self.headers)?.with_interface(TriggerKind::Mcp);
-        // What such a call accepts is its transport's affair.
+        // The transport decides what the client accepts, not the `Accept` header.
         call.start.needs_events = ProgressReporter::is_requested(&self.context);
         let arguments = serde_json::Value::from(request.arguments.clone().unwrap_or_default()).to_string();
         let read = |error| Problem::new(Code::RequestInvalid, format!("the arguments are not valid JSON: {error}"));

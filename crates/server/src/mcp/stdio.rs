@@ -35,6 +35,7 @@ pub async fn serve_stdio(app: App, folder: PathBuf, user: &str) -> Result<(), Se
     // Unfinished runs are left to the next server.
     let _ = tokio::time::timeout(host.app.config.server.drain_time(), all).await;
     host.supervisor.close();
+    host.supervisor.flush_traces().await;
     // If this fails, other workers notice by the expired lease.
     let _ = host.app.store.announce_shutdown().await;
     served

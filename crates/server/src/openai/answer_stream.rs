@@ -30,6 +30,10 @@ pub(crate) struct AnswerStream {
     /// The text that was sent.
     sent_text: String,
     sent_model_chars: u64,
+    /// The attempt whose text was sent.
+    sent_attempt: Option<u32>,
+    /// Whether the step was repeated after some of its text was sent.
+    was_repeated: bool,
     is_finished: bool,
     /// The user on whose behalf the run is cancelled if the client disconnects.
     cancel_as: Option<String>,
@@ -56,6 +60,8 @@ impl AnswerStream {
             answer_source: words,
             sent_text: String::new(),
             sent_model_chars: 0,
+            sent_attempt: None,
+            was_repeated: false,
             is_finished: false,
             cancel_as: None,
             format: AnswerFormat::Text,
@@ -133,8 +139,8 @@ impl AnswerStream {
     async fn next_piece(&mut self) -> AnswerPiece {
         while let Some(subscription) = &mut self.subscription {
             match subscription.next().await {
-                Some(Delivery::Update(signal)) => {
-                    if let Some(text) = self.answer_text(signal) {
+                Some(Delivery::Update(update)) => {
+                    if let Some(text) = self.answer_text(update) {
                         self.sent_text.push_str(&text);
                         return AnswerPiece::Text(text);
                     }
@@ -148,17 +154,32 @@ impl AnswerStream {
             Ok(reply) => reply,
             Err(problem) => return AnswerPiece::End(Err(problem)),
         };
-        // The streamed text is the beginning of the answer, or all of it.
-        let rest = reply.text.strip_prefix(&self.sent_text).unwrap_or_default().to_owned();
+        let rest = self.find_rest(&reply.text);
         AnswerPiece::End(Ok(RunAnswer { text: rest, ..reply }))
     }
 
+    /// The part of the answer that was not sent. The text of an attempt that failed cannot be taken back, so the whole answer
+    /// follows it.
+    fn find_rest(&self, answer: &str) -> String {
+        match answer.strip_prefix(&self.sent_text) {
+            Some(rest) => rest.to_owned(),
+            None if self.was_repeated => format!("\n\n{answer}"),
+            None => String::new(),
+        }
+    }
+
     /// The text of an update, if it continues the answer.
-    fn answer_text(&mut self, signal: RunUpdate) -> Option<String> {
-        let RunUpdate::Delta(Delta { path, offset, text, .. }) = signal else { return None };
-        let words =
-            self.answer_source.as_ref().filter(|words| words.path == path && offset == self.sent_model_chars)?;
-        let before = if self.sent_model_chars == 0 { words.before.as_str() } else { "" };
+    fn answer_text(&mut self, update: RunUpdate) -> Option<String> {
+        let RunUpdate::Delta(Delta { path, attempt, offset, text, .. }) = update else { return None };
+        let source = self.answer_source.as_ref().filter(|source| source.path == path)?;
+        if *self.sent_attempt.get_or_insert(attempt) != attempt {
+            self.was_repeated = true;
+            return None;
+        }
+        if offset != self.sent_model_chars {
+            return None;
+        }
+        let before = if self.sent_model_chars == 0 { source.before.as_str() } else { "" };
         self.sent_model_chars += text.chars().count() as u64;
         Some(format!("{before}{text}"))
     }

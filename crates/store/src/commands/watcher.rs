@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use flowloom_core::id::RunId;
+use flowloom_runtime::outage_log::OutageLog;
 
 use super::{CausedCommand, Mailboxes};
 use crate::db::news::{NewsListener, RunNews};
@@ -14,7 +15,7 @@ use crate::error::StoreError;
 /// Pause before a lost database is connected again.
 const RECONNECT_DELAY: Duration = Duration::from_millis(100);
 
-/// Starts the thread. It ends with the mailboxes.
+/// Starts the thread; false if that fails. It ends with the mailboxes.
 pub(super) fn start_watcher(mailboxes: &Arc<Mailboxes>, source: DbSource) -> bool {
     let watched = Arc::downgrade(mailboxes);
     let watch = move || watch_commands(&watched, &source);
@@ -22,21 +23,35 @@ pub(super) fn start_watcher(mailboxes: &Arc<Mailboxes>, source: DbSource) -> boo
 }
 
 fn watch_commands(mailboxes: &Weak<Mailboxes>, source: &DbSource) {
-    let mut watcher = None;
+    let outages = OutageLog::new("the inbox of commands of other processes");
+    let mut connected = None;
     while let Some(mailboxes) = mailboxes.upgrade() {
-        if watcher.is_none() {
-            watcher = CommandWatcher::connect(source).ok();
-        }
-        let polled = watcher.as_mut().is_some_and(|watcher| watcher.poll(&mailboxes).is_ok());
+        let polled = poll_commands(connected.take(), source, &mailboxes);
         drop(mailboxes);
-        match &mut watcher {
-            Some(watcher) if polled && !watcher.is_lost() => watcher.wait(),
-            _ => {
-                watcher = None;
-                std::thread::sleep(RECONNECT_DELAY);
+        match polled {
+            Ok(mut watcher) => {
+                outages.note_success();
+                if !watcher.is_lost() {
+                    watcher.wait();
+                    connected = Some(watcher);
+                    continue;
+                }
             }
+            Err(error) => drop(outages.note_failure(error.code(), &error)),
         }
+        std::thread::sleep(RECONNECT_DELAY);
     }
+}
+
+/// Delivers the pending commands, after connecting if necessary.
+fn poll_commands(
+    connected: Option<CommandWatcher>,
+    source: &DbSource,
+    mailboxes: &Mailboxes,
+) -> Result<CommandWatcher, StoreError> {
+    let mut watcher = connected.map_or_else(|| CommandWatcher::connect(source), Ok)?;
+    watcher.poll(mailboxes)?;
+    Ok(watcher)
 }
 
 /// The connections of the thread.
@@ -67,7 +82,7 @@ impl CommandWatcher {
         match self.notified.take() {
             None if mailboxes.has_mailboxes() => self.deliver_all(mailboxes),
             None => Ok(()),
-            Some(news) => news.into_iter().try_for_each(|news| {
+            Some(news) => deliver_each(news, |news| {
                 let (RunNews::Command(run) | RunNews::End(run)) = news;
                 mailboxes.wake_waiting(run);
                 match news {
@@ -82,7 +97,7 @@ impl CommandWatcher {
         let sql = "select distinct run from command where outcome is null";
         let runs = self.connection.query_rows(sql, params![], |row| Ok(RunId::parse(&row.get::<String>(0)?)))?;
         let own = runs.into_iter().flatten().filter(|run| mailboxes.has_mailbox(*run));
-        own.into_iter().try_for_each(|run| self.deliver_to(mailboxes, run))
+        deliver_each(own, |run| self.deliver_to(mailboxes, run))
     }
 
     fn deliver_to(&self, mailboxes: &Mailboxes, run: RunId) -> Result<(), StoreError> {
@@ -95,4 +110,13 @@ impl CommandWatcher {
         }
         Ok(())
     }
+}
+
+/// Delivers to all. Fails with the first error, after the others have been tried: a run with a damaged row does not keep
+/// commands from other runs.
+fn deliver_each<T>(
+    all: impl IntoIterator<Item = T>,
+    deliver: impl Fn(T) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    all.into_iter().map(deliver).fold(Ok(()), Result::and)
 }

@@ -1,7 +1,7 @@
 //! MCP servers as functions: the tool `add` of the server `calc` is the function `calc::add`.
 //!
 //! A server is a configured program, or a URL (`remote`). A program is started on first use, once for all calls, and
-//! again after it died (`live`, `process`). `result` converts results to values. Whatever a server sends is data, never
+//! again after it died (`connection`, `process`). `result` converts results to values. Whatever a server sends is data, never
 //! an instruction.
 
 mod connection;

@@ -3,7 +3,7 @@ import { useMutation } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useMemo, useState } from "react";
 import { attemptHeader } from "../../api/attempt";
-import { api, read } from "../../api/client";
+import { api, read, readStarted } from "../../api/client";
 import type { RunState } from "../../run/fold";
 import { inferFollowed } from "../../run/followed";
 import { drawPlanner, foldPlanner, type Planner } from "../../run/planner";
@@ -50,7 +50,7 @@ export function Building({ run }: { run: string }) {
       </header>
       <Stages planner={planner} state={state} run={run} time={time} />
       {isOver && <Result planner={planner} state={state} run={run} />}
-      <div className="create-work">
+      <div className="create-work" hidden={isOver && planner.blocks.length === 0}>
         <section className="create-blocks" aria-label={t.create.blocks}>
           <h2>{t.create.blocks}</h2>
           {planner.blocks.map((block) => (
@@ -152,10 +152,9 @@ function Result({ planner, state }: ResultProps) {
   const runIt = useMutation({
     mutationFn: (workflow: string) => {
       const body = { workflow, inputs: {} as never };
-      return read(api.POST("/api/v1/runs", { body, headers: attemptHeader() }));
+      return readStarted(api.POST("/api/v1/runs", { body, headers: attemptHeader() }));
     },
-    onSuccess: (run) =>
-      void navigate({ to: "/runs/$run", params: { run: (run as { run_id: string }).run_id } }),
+    onSuccess: (run) => void navigate({ to: "/runs/$run", params: { run: run.run_id } }),
   });
   const refine = () => change.trim() !== "" && restart.mutate(`${planner.intent}\n\n${change}`);
   const error = restart.error ?? runIt.error;

@@ -12,9 +12,10 @@ import { t } from "../../strings";
 import { showDirections } from "../../ui/bidi";
 import { formatAge } from "../../ui/format";
 import { isTyping, useKeys } from "../../ui/keyboard";
-import { Empty, ErrorBox } from "../../ui/problem";
+import { Empty, ErrorBox, Problem } from "../../ui/problem";
 import { StatusMark } from "../../ui/state";
 import { useTitle } from "../../ui/title";
+import { Messages } from "./messages";
 import { NotifyButton } from "./notify-button";
 import { chooseItem, type Opened } from "./open";
 import { OpenItem } from "./open-item";
@@ -25,11 +26,11 @@ type RunItem = Schemas["RunItem"];
 export function Inbox() {
   useTitle(t.inbox.title);
   const { data, error } = useQuery(waitingQuery);
-  const search = useSearch({ from: "/inbox" });
+  const { item: wanted } = useSearch({ from: "/inbox" });
   const navigate = useNavigate({ from: "/inbox" });
   const items = data ?? [];
   const opened = useRef<Opened<RunItem> | undefined>(undefined);
-  opened.current = chooseItem(items, search.item, opened.current);
+  opened.current = chooseItem(items, wanted, opened.current);
   const chosen = opened.current?.run;
   const [isByKey, setIsByKey] = useState(false);
   const [answered, setAnswered] = useState<ReadonlySet<string>>(new Set());
@@ -53,43 +54,69 @@ export function Inbox() {
         <NotifyButton />
       </header>
       {error && <ErrorBox error={error} />}
-      {data && (!chosen || isDone) && <EmptyList />}
-      {chosen && !isDone && (
-        <div className="inbox" data-open={search.item !== undefined || undefined}>
+      {data && wanted !== undefined && !chosen && <GoneItem run={wanted} />}
+      <Messages isOpen={data !== undefined && items.length === 0} />
+      {data && items.length === 0 && (!chosen || isDone) && <EmptyList />}
+      {!isDone && (chosen || items.length > 0) && (
+        <div className="inbox" data-open={(wanted !== undefined && chosen !== undefined) || undefined}>
           {items.length === 0 && <EmptyList />}
-          <ul className="inbox-list panel" aria-label={t.inbox.list} hidden={items.length === 0}>
-            {items.map((run) => (
-              <li key={run.run_id}>
-                <Link
-                  to="/inbox"
-                  search={{ item: run.run_id }}
-                  replace
-                  className="inbox-item"
-                  onClick={() => setIsByKey(false)}
-                  aria-current={run.run_id === chosen.run_id}
-                >
-                  <span className="inbox-item-head">
-                    <StatusMark status={run.status as RunStatus} />
-                    <span className="faint number">{formatAge(run.created_at)}</span>
-                  </span>
-                  <span className="inbox-name cut">{nameRun(run.name)}</span>
-                  {run.input && <span className="inbox-input">{showDirections(run.input)}</span>}
-                  <Excerpt run={run.run_id} />
-                </Link>
-              </li>
-            ))}
-          </ul>
-          <OpenItem
-            key={chosen.run_id}
-            run={chosen}
-            isByKey={isByKey}
-            next={items.find((run) => run.run_id !== chosen.run_id)}
-            onNext={() => setIsByKey(false)}
-            onSent={() => setAnswered(new Set(answered).add(chosen.run_id))}
-          />
+          <ItemList items={items} chosen={chosen?.run_id} onOpen={() => setIsByKey(false)} />
+          {chosen && (
+            <OpenItem
+              key={chosen.run_id}
+              run={chosen}
+              isByKey={isByKey}
+              next={items.find((run) => run.run_id !== chosen.run_id)}
+              onNext={() => setIsByKey(false)}
+              onSent={() => setAnswered(new Set(answered).add(chosen.run_id))}
+            />
+          )}
         </div>
       )}
     </div>
+  );
+}
+
+/** What a link led to does not wait. */
+function GoneItem({ run }: { run: string }) {
+  return (
+    <Problem severity="warning">
+      {t.inbox.gone}{" "}
+      <Link to="/runs/$run" params={{ run }}>
+        {t.inbox.open}
+      </Link>
+    </Problem>
+  );
+}
+
+type ItemListProps = { items: readonly RunItem[]; chosen: string | undefined; onOpen: () => void };
+
+/** What waits. Opening the first item is a step of the history, so that Back leads to the list. */
+function ItemList({ items, chosen, onOpen }: ItemListProps) {
+  const { item } = useSearch({ from: "/inbox" });
+  return (
+    <ul className="inbox-list panel" aria-label={t.inbox.list} hidden={items.length === 0}>
+      {items.map((run) => (
+        <li key={run.run_id}>
+          <Link
+            to="/inbox"
+            search={{ item: run.run_id }}
+            replace={item !== undefined}
+            className="inbox-item"
+            onClick={onOpen}
+            aria-current={run.run_id === chosen}
+          >
+            <span className="inbox-item-head">
+              <StatusMark status={run.status as RunStatus} />
+              <span className="faint number">{formatAge(run.created_at)}</span>
+            </span>
+            <span className="inbox-name cut">{nameRun(run.name)}</span>
+            {run.input && <span className="inbox-input">{showDirections(run.input)}</span>}
+            <Excerpt run={run.run_id} />
+          </Link>
+        </li>
+      ))}
+    </ul>
   );
 }
 

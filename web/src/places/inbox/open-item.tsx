@@ -7,13 +7,14 @@ import type { RunFollower } from "../../run/follow";
 import { nameRun } from "../../run/name";
 import { t } from "../../strings";
 import { AnswerForm, isApproval, ResolveForm } from "../../ui/answer-form";
+import { explainClosed } from "../../ui/closed-question";
 import { Icon } from "../../ui/icon";
 import { isTyping, useKeys } from "../../ui/keyboard";
 import { Problem } from "../../ui/problem";
 import { ValueView } from "../../ui/value";
 import { StepRequests } from "../run/step-requests";
 import { useFollower } from "../run/use-run";
-import { endedWithout, isEmptyInput, keepShown, keyOf, listWaiting, type Shown } from "./open";
+import { isEmptyInput, keepShown, keyOf, listWaiting, type Shown } from "./open";
 
 type RunItem = Schemas["RunItem"];
 
@@ -149,7 +150,7 @@ function WaitingStep({ shown, state, onDone, onSent }: WaitingStepProps) {
   const { waiting, isOpen } = shown;
   const { run, path, question, step } = waiting;
   const kind = !question ? "uncertain" : question.subject ? "approval" : "question";
-  const closed = endedWithout(state, waiting) ? t.answer.ended : t.answer.elsewhere;
+  const closed = explainClosed(state, path);
   return (
     <div className="inbox-step">
       <p className="faint" title={path}>

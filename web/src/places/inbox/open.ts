@@ -17,7 +17,8 @@ export function chooseItem<Run extends { run_id: string }>(
   if (before && (wanted === before.wanted || wanted === before.run.run_id)) {
     return { wanted, run: find(before.run.run_id) ?? before.run };
   }
-  const run = find(wanted) ?? items[0];
+  // A link to an item that no longer waits opens no other one, which could be answered by mistake.
+  const run = wanted === undefined ? items[0] : find(wanted);
   return run && { run, wanted };
 }
 
@@ -62,10 +63,4 @@ export function keepShown(
     return sent.has(key) ? [] : [{ waiting, isOpen: false }];
   });
   return [...kept, ...[...open.values()].map((waiting) => ({ waiting, isOpen: true }))];
-}
-
-/** Whether a run ended without the answer to a question, for example because it was cancelled. */
-export function endedWithout(state: RunState, { path }: Waiting): boolean {
-  const phase = state.steps.find((step) => step.path === path)?.phase;
-  return isFinal(state.status) && phase !== "finished";
 }

@@ -1,12 +1,12 @@
 // Creates a block, agent or tool from a definition that is complete enough to be stored.
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { t } from "../../strings";
 import { Button } from "../../ui/button";
 import { Dialog } from "../../ui/dialog";
-import { ErrorBox } from "../../ui/problem";
-import { type StoredKind, storePart } from "./entries";
+import { ErrorBox, Problem } from "../../ui/problem";
+import { listQuery, type StoredKind, storePart } from "./entries";
 
 /** What a new part begins with. */
 const STARTS: Record<StoredKind, (id: string) => object> = {
@@ -49,6 +49,9 @@ export function NewPart({ kind }: { kind: StoredKind }) {
     },
   });
   const title = `${t.library.new}: ${t.library.kinds[kind]}`;
+  const { data } = useQuery(listQuery(kind));
+  const known = data?.find((entry) => entry.id === id);
+  const isOwn = known?.origin === t.library.own;
   return (
     <>
       <Button icon="plus" onClick={() => setIsOpen(true)}>
@@ -73,10 +76,15 @@ export function NewPart({ kind }: { kind: StoredKind }) {
               />
               <small>{t.library.newHelp}</small>
             </label>
+            {known && (
+              <Problem severity={isOwn ? "error" : "warning"}>
+                {isOwn ? t.library.exists(id) : t.library.replaces(id, known.origin)}
+              </Problem>
+            )}
             {create.error && <ErrorBox error={create.error} />}
             <div className="dialog-actions">
               <Button onClick={() => setIsOpen(false)}>{t.cancel}</Button>
-              <button type="submit" className="button" data-look="main" disabled={create.isPending}>
+              <button type="submit" className="button" data-look="main" disabled={create.isPending || isOwn}>
                 {t.library.create}
               </button>
             </div>

@@ -20,7 +20,7 @@ import {
 import { streamAt } from "../../run/stream";
 import { t } from "../../strings";
 import { ActionRow } from "../../ui/action-row";
-import { AnswerForm, ResolveForm } from "../../ui/answer-form";
+import { ResolveForm } from "../../ui/answer-form";
 import { showDirections } from "../../ui/bidi";
 import { IconButton } from "../../ui/button";
 import { useFollowedEnd } from "../../ui/followed-end";
@@ -35,6 +35,7 @@ import { type Group, GroupFacts, GroupOutput } from "./group-details";
 import { Overview } from "./overview";
 import { StepAloneDialog } from "./step-alone";
 import { StepEvents } from "./step-events";
+import { StepQuestion } from "./step-question";
 import { StepRequests } from "./step-requests";
 import { UsageFact } from "./usage-fact";
 import type { RunView } from "./use-run";
@@ -280,14 +281,12 @@ function StepOutput({ view, step, isGroup }: StepOutputProps) {
         </Problem>
       ))}
       {!isLive && (step.question || isUncertain) && <p className="soft">{t.answer.later}</p>}
-      {isLive && step.question && (
-        <AnswerForm run={follower.run} path={step.path} question={step.question} onDone={onDone} />
-      )}
+      {isLive && <StepQuestion key={step.path} view={view} step={step} onDone={onDone} />}
       {isLive && isUncertain && <ResolveForm run={follower.run} path={step.path} onDone={onDone} />}
       {live !== undefined && (
-        <section className="value" aria-label={t.run.streaming}>
+        <section className="value" aria-label={step.phase === "running" ? t.run.streaming : t.run.cutAnswer}>
           <header className="value-head">
-            <h3>{t.run.streaming}</h3>
+            <h3>{step.phase === "running" ? t.run.streaming : t.run.cutAnswer}</h3>
             {live.isApproximate && (
               <span className="badge" title={t.run.approximateHelp}>
                 {t.run.approximate}

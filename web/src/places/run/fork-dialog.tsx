@@ -3,7 +3,7 @@
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useId, useState } from "react";
-import { api, read, readExactly } from "../../api/client";
+import { api, readExactly, readStarted } from "../../api/client";
 import { formatJson, type Json } from "../../api/json";
 import { stepQuery } from "../../api/queries";
 import type { StepState } from "../../run/fold";
@@ -90,7 +90,7 @@ function ForkForm({ run, step, values, prompt: before, onClose }: FormProps) {
     mutationFn: (set: Values) => {
       const edits = step && prompt !== before ? [{ path: step.path, field: "prompt", text: prompt }] : [];
       const body = { edits, repeat_effects: repeats, set: set as never, ...(step && { at: step.path }) };
-      return read(api.POST("/api/v1/runs/{id}/fork", { params: { path: { id: run } }, body }));
+      return readStarted(api.POST("/api/v1/runs/{id}/fork", { params: { path: { id: run } }, body }));
     },
     onSuccess: (started) => {
       onClose();

@@ -1,7 +1,7 @@
 // The run as a whole: what it waits for, how it ended, its inputs and its output.
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useState } from "react";
+import { useRef, useState } from "react";
 import { useMay } from "../../api/caller";
 import { readExactly } from "../../api/client";
 import type { Json } from "../../api/json";
@@ -18,6 +18,7 @@ import { Tabs } from "../../ui/tabs";
 import { ValueView } from "../../ui/value";
 import { useFamily } from "../compare/family-tree";
 import { ForkDialog } from "./fork-dialog";
+import { StepQuestion } from "./step-question";
 import type { RunView } from "./use-run";
 import { Variables } from "./variables";
 
@@ -114,7 +115,7 @@ function Summary({ view, onSelect }: { view: RunView; onSelect: (path: string) =
           <FailedSteps state={state} onSelect={onSelect} />
         </Problem>
       )}
-      {at === undefined && !isFinal(state.status) && <OpenSteps view={view} />}
+      {at === undefined && <OpenSteps view={view} />}
       {state.status === "succeeded" && at === undefined && <RunOutput run={follower.run} seq={state.seq} />}
       {created && <Inputs run={follower.run} inputs={created.inputs} />}
       {state.steps.length > 0 && <p className="faint">{t.run.selectStep}</p>}
@@ -176,22 +177,27 @@ function FamilyFact({ run }: { run: string }) {
 }
 
 /** Everything that the run waits for, also in its child runs. */
-function OpenSteps({ view: { state, follower } }: { view: RunView }) {
+function OpenSteps({ view }: { view: RunView }) {
+  const { state, follower } = view;
   const onDone = () => follower.refresh();
   const own = state.steps.filter((step) => !state.children.has(step.path));
+  const isOver = isFinal(state.status);
+  // Those that were asked here stay when someone else answers, or ends the run.
+  const asked = useRef(new Set<string>());
+  for (const step of own) if (step.question) asked.current.add(step.path);
   return (
     <>
-      {own.map((step) => {
-        if (step.question) {
-          const { question, path } = step;
-          return <AnswerForm key={path} run={follower.run} path={path} question={question} onDone={onDone} />;
-        }
-        const isUncertain = step.phase === "uncertain";
-        return (
-          isUncertain && <ResolveForm key={step.path} run={follower.run} path={step.path} onDone={onDone} />
-        );
-      })}
-      {[...state.children].flatMap(([parent, child]) =>
+      {own
+        .filter((step) => asked.current.has(step.path))
+        .map((step) => (
+          <StepQuestion key={step.path} view={view} step={step} onDone={onDone} />
+        ))}
+      {own
+        .filter((step) => step.phase === "uncertain" && !isOver)
+        .map((step) => (
+          <ResolveForm key={step.path} run={follower.run} path={step.path} onDone={onDone} />
+        ))}
+      {[...(isOver ? [] : state.children)].flatMap(([parent, child]) =>
         (child.open ?? []).map((open) => (
           <section key={`${parent} ${open.path}`}>
             <p className="faint">

@@ -193,7 +193,9 @@ function useCalls(view: RunView, say: (text: string) => void) {
     mutationFn: () => read(api.POST("/api/v1/runs/{id}/replay", params)),
     onSuccess: ({ events }) => say(t.run.replayed(events)),
   });
-  const error = cancel.error ?? retry.error ?? resume.error ?? replay.error ?? remove.error;
+  // Someone else was faster, or the run has just ended: what was asked for is done.
+  const cancelError = isFinal(view.newest.status) ? null : cancel.error;
+  const error = cancelError ?? retry.error ?? resume.error ?? replay.error ?? remove.error;
   return { cancel, retry, resume, replay, remove, error };
 }
 

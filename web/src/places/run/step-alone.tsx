@@ -3,7 +3,7 @@ import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/r
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useContext, useState } from "react";
 import { attemptHeader } from "../../api/attempt";
-import { api, read, readExactly, type Schemas } from "../../api/client";
+import { api, readExactly, readStarted, type Schemas } from "../../api/client";
 import { formatJson, type Json, parseJson } from "../../api/json";
 import type { Values } from "../../run/values";
 import { t } from "../../strings";
@@ -112,8 +112,8 @@ function AloneForm({ workflow, path, run, saved, unsaved, edited, onClose }: Alo
         if (!inputs) return { hasChanged: true };
       }
       const body = { workflow, step: path, inputs: inputs as never };
-      const started = await read(api.POST("/api/v1/runs", { body, headers: attemptHeader() }));
-      return { started: (started as { run_id: string }).run_id, hasChanged: false };
+      const started = await readStarted(api.POST("/api/v1/runs", { body, headers: attemptHeader() }));
+      return { started: started.run_id, hasChanged: false };
     },
     onSuccess: async ({ started }) => {
       if (started === undefined) return;

@@ -122,8 +122,13 @@ function Audit() {
               <tr key={entry.number}>
                 <td className="number settings-time">{formatTime(entry.at)}</td>
                 <td>{entry.by.key_name ?? entry.by.user ?? t.settings.operator}</td>
-                <td>{entry.action}</td>
-                <td>{entry.object}</td>
+                <td>
+                  {entry.action}
+                  <small className="faint settings-detail">{describeCommand(entry.detail)}</small>
+                </td>
+                <td>
+                  <AuditObject name={entry.object} />
+                </td>
                 <td>{entry.result}</td>
               </tr>
             ))}
@@ -131,5 +136,22 @@ function Audit() {
         </table>
       )}
     </Part>
+  );
+}
+
+/** The command that was sent to a run: what it does, and the step that it is about. */
+function describeCommand(detail: unknown): string {
+  const { command, path, how } = (detail ?? {}) as { [field: string]: unknown };
+  return [command, path, how].filter((part) => typeof part === "string").join(" ");
+}
+
+/** What an entry of the audit log is about; a run can be opened. */
+function AuditObject({ name }: { name: string }) {
+  const run = name.match(/^run (\S+)$/)?.[1];
+  if (run === undefined) return name;
+  return (
+    <Link to="/runs/$run" params={{ run }} className="mono">
+      {name}
+    </Link>
   );
 }

@@ -4,7 +4,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { type KeyboardEvent, useRef } from "react";
 import { attemptHeader } from "../../api/attempt";
-import { api, read, readExactly, type Schemas } from "../../api/client";
+import { api, readExactly, readStarted, type Schemas } from "../../api/client";
 import type { Json } from "../../api/json";
 import { runsQuery, workflowQuery } from "../../api/queries";
 import { t } from "../../strings";
@@ -151,8 +151,8 @@ function useStart(
         if (!isSame) return { run: undefined, hasNewInputs: true };
       }
       const body = { workflow: workflow.id, inputs: inputs as never };
-      const run = await read(api.POST("/api/v1/runs", { body, headers: attemptHeader() }));
-      return { run: (run as { run_id: string }).run_id, hasNewInputs: false };
+      const run = await readStarted(api.POST("/api/v1/runs", { body, headers: attemptHeader() }));
+      return { run: run.run_id, hasNewInputs: false };
     },
     onSuccess: async ({ run }, { saves }) => {
       if (run === undefined) return;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Sqlite;
+use crate::durable_rename::rename_durably;
 use crate::error::{BackupError, StoreError};
 use crate::private;
 
@@ -19,7 +20,7 @@ impl Sqlite {
             .map_err(unwritable)
             // SQLite accepts an empty file, and keeps its mode.
             .and_then(|_| self.copy_to(&partial))
-            .and_then(|()| std::fs::rename(&partial, file).map_err(unwritable));
+            .and_then(|()| rename_durably(&partial, file).map_err(unwritable));
         if copied.is_err() {
             let _ = std::fs::remove_file(&partial);
         }

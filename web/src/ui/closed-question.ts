@@ -1,0 +1,11 @@
+// Why a question that was shown can no longer be answered.
+import type { RunState } from "../run/fold";
+import { isFinal } from "../run/record";
+import { t } from "../strings";
+
+/** The reason why the question of a step is not open any more. */
+export function explainClosed(state: RunState, path: string): string {
+  const phase = state.steps.find((step) => step.path === path)?.phase;
+  if (phase === "failed") return t.answer.expired;
+  return isFinal(state.status) && phase !== "finished" ? t.answer.ended : t.answer.elsewhere;
+}
