@@ -426,6 +426,7 @@ export const t = {
     request: "The recorded request",
     back: "Inbox",
     done: "Answered.",
+    nothing: "Nothing waits here now.",
     next: (name: string) => `Next: ${name}`,
     last: "Nothing else waits for you.",
     keys: "Esc leaves the field: ↑ and ↓ then open another item, and Enter returns to the answer.",

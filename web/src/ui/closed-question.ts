@@ -3,6 +3,9 @@ import type { RunState } from "../run/fold";
 import { isFinal } from "../run/record";
 import { t } from "../strings";
 
+/** How long a question must have been open on the page for someone to have seen it. */
+export const SEEN_MS = 1000;
+
 /** The reason why the question of a step is not open any more. */
 export function explainClosed(state: RunState, path: string): string {
   const phase = state.steps.find((step) => step.path === path)?.phase;

@@ -120,7 +120,7 @@ function OpenSteps({ follower, next, onNext, onSent }: OpenStepsProps) {
         />
       ))}
       {hasFinePointer() && shown.some(hasField) && <p className="faint">{t.inbox.keys}</p>}
-      {(isDone || shown.length === 0) && <p>{isDone ? t.inbox.done : t.loading}</p>}
+      {(isDone || shown.length === 0) && <p>{isDone ? t.inbox.done : t.inbox.nothing}</p>}
       {shown.every((one) => !one.isOpen) && <NextLink next={next} hasFocus={isDone} onNext={onNext} />}
     </>
   );

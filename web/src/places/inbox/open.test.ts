@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { ExactNumber } from "../../api/json";
+import { SEEN_MS } from "../../ui/closed-question";
 import { chooseItem, isEmptyInput, keepShown } from "./open";
 
 const [a, b] = [{ run_id: "a" }, { run_id: "b" }];
@@ -28,10 +29,12 @@ test("a link to an item that does not wait opens no other one", () => {
 
 test("a question that someone else answered stays, one that was answered here does not", () => {
   const waiting = ["one", "two"].map((path) => ({ run: "a", path, question: { question: path } }));
-  const shown = keepShown([], waiting, new Set());
-  const later = keepShown(shown, [], new Set(["a two"]));
+  const shown = keepShown([], waiting, new Set(), 0);
+  const later = keepShown(shown, [], new Set(["a two"]), SEEN_MS);
   expect(later.map(({ waiting, isOpen }) => [waiting.path, isOpen])).toEqual([["one", false]]);
-  expect(keepShown(later, waiting, new Set())).toHaveLength(2);
+  expect(keepShown(later, [], new Set(), SEEN_MS)).toHaveLength(1);
+  expect(keepShown(later, waiting, new Set(), SEEN_MS)).toHaveLength(2);
+  expect(keepShown(shown, [], new Set(), SEEN_MS - 1), "nobody has seen them").toEqual([]);
 });
 
 test("short inputs are shown, and those that say nothing are not", () => {

@@ -2,6 +2,7 @@
 import type { Json } from "../../api/json";
 import type { RunState, StepState } from "../../run/fold";
 import { isFinal, type Question } from "../../run/record";
+import { SEEN_MS } from "../../ui/closed-question";
 import { isRecord } from "../../ui/value";
 
 /** The open item, with the address for which it was opened. */
@@ -42,25 +43,34 @@ export function listWaiting(run: string, state: RunState): Waiting[] {
   return [...own, ...children];
 }
 
-export type Shown = { waiting: Waiting; isOpen: boolean };
+export type Shown = {
+  waiting: Waiting;
+  isOpen: boolean /** Since when it is shown, in milliseconds. */;
+  since: number;
+};
 
 export function keyOf({ run, path }: Waiting): string {
   return `${run} ${path}`;
 }
 
-/** The shown items: those that wait now, and those that waited before and were not answered here. */
+/**
+ * The shown items: those that wait now, and those that waited before and were not answered here. What is shown only while
+ * the earlier events of the run arrive was not seen.
+ */
 export function keepShown(
   before: readonly Shown[],
   now: readonly Waiting[],
   sent: ReadonlySet<string>,
+  time = Date.now(),
 ): Shown[] {
   const open = new Map(now.map((waiting) => [keyOf(waiting), waiting]));
-  const kept = before.flatMap(({ waiting }): Shown[] => {
+  const kept = before.flatMap(({ waiting, isOpen, since }): Shown[] => {
     const key = keyOf(waiting);
     const still = open.get(key);
     open.delete(key);
-    if (still) return [{ waiting: still, isOpen: true }];
-    return sent.has(key) ? [] : [{ waiting, isOpen: false }];
+    if (still) return [{ waiting: still, isOpen: true, since }];
+    if (sent.has(key) || (isOpen && time - since < SEEN_MS)) return [];
+    return [{ waiting, isOpen: false, since }];
   });
-  return [...kept, ...[...open.values()].map((waiting) => ({ waiting, isOpen: true }))];
+  return [...kept, ...[...open.values()].map((waiting) => ({ waiting, isOpen: true, since: time }))];
 }

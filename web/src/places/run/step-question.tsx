@@ -3,16 +3,22 @@ import { useRef, useState } from "react";
 import type { StepState } from "../../run/fold";
 import type { Question } from "../../run/record";
 import { AnswerForm } from "../../ui/answer-form";
-import { explainClosed } from "../../ui/closed-question";
+import { explainClosed, SEEN_MS } from "../../ui/closed-question";
 import type { RunView } from "./use-run";
 
 type StepQuestionProps = { view: RunView; step: StepState; onDone: () => void };
 
 export function StepQuestion({ view, step, onDone }: StepQuestionProps) {
-  const asked = useRef<Question>(undefined);
+  const asked = useRef<{ question: Question; since: number }>(undefined);
   const [sent, setSent] = useState<Question>();
-  if (step.question) asked.current = step.question;
-  const question = asked.current;
+  if (step.question) {
+    if (asked.current?.question !== step.question)
+      asked.current = { question: step.question, since: Date.now() };
+  } else if (asked.current && Date.now() - asked.current.since < SEEN_MS) {
+    // It was asked and answered before the page was opened: earlier events arrive one after another.
+    asked.current = undefined;
+  }
+  const question = asked.current?.question;
   if (!question || question === sent) return null;
   return (
     <AnswerForm
