@@ -1,6 +1,7 @@
 //! The conversion of a definition: from its plan, through a draft, to the text of another format.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::json::{NodeKind, parse_node};
@@ -141,11 +142,7 @@ pub fn convert_definition(source: &ConversionSource<'_>, to: Format, has_comment
 /// The laid out text of a definition without its comments, which are reported as lost, if it has some.
 fn lay_out_json(source: &ConversionSource<'_>, laid_out: Option<String>, report: &mut Report) -> Option<String> {
     let plain = blank_comments(source.text);
-    let Some(start) =
-        source.text.bytes().zip(plain.bytes()).position(|(written, left)| written == b'/' && left != b'/')
-    else {
-        return laid_out;
-    };
+    let Some(start) = find_comment(source.text, &plain) else { return laid_out };
     let message =
         "the comments: only files whose names end with .jsonc have some; name the result like that to keep them";
     report.add_loss(Span { start, length: 1 }, message);
@@ -154,15 +151,25 @@ fn lay_out_json(source: &ConversionSource<'_>, laid_out: Option<String>, report:
 
 /// Reports the parts of the text of a definition that its plan does not contain.
 fn report_unplanned(source: &ConversionSource<'_>, report: &mut Report) {
-    let has_comments = match source.plan.format {
-        markdown::FORMAT => source.text.lines().any(|line| line.trim_start().starts_with('>')),
-        _ => source.file.ends_with(".jsonc") && (source.text.contains("//") || source.text.contains("/*")),
-    };
-    if has_comments {
-        report.add_change(Span::default(), "the comments: they are not carried over");
+    const COMMENTS: &str = "the comments: they are not carried over";
+    if source.plan.format == markdown::FORMAT {
+        if source.text.lines().any(|line| line.trim_start().starts_with('>')) {
+            report.add_change(Span::default(), COMMENTS);
+        }
+        return;
     }
-    let active = parse_node(source.text).ok().and_then(|(node, _)| node.get("active").cloned());
+    let plain = blank_comments(source.text);
+    let has_comments = Path::new(source.file).extension().is_some_and(|end| end.eq_ignore_ascii_case("jsonc"));
+    if let Some(start) = find_comment(source.text, &plain).filter(|_| has_comments) {
+        report.add_change(Span { start, length: 1 }, COMMENTS);
+    }
+    let active = parse_node(&plain).ok().and_then(|(node, _)| node.get("active").cloned());
     if let Some(active) = active.filter(|active| matches!(active.kind, NodeKind::Bool(false))) {
         report.add_loss(active.span, "that the flow is switched off: no other format has a switch");
     }
+}
+
+/// Where the first comment of a text begins whose comments are blank in `plain`.
+fn find_comment(text: &str, plain: &str) -> Option<usize> {
+    text.bytes().zip(plain.bytes()).position(|(written, left)| written == b'/' && left != b'/')
 }

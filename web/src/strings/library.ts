@@ -40,6 +40,7 @@ export const library = {
   save: "Save",
   saved: "Saved",
   new: "New",
+  newOf: { blocks: "New block", agents: "New agent", tools: "New tool" },
   newId: "Id",
   newHelp: "Letters, digits, dots, hyphens and underscores.",
   create: "Create",

@@ -9,7 +9,7 @@ use flowloom_core::plan::{
     Agent, AgentTool, CallLimit, Composite, Format, Generate, HttpSpec, Machine, StepKind, ToolEffect, Turn,
 };
 use flowloom_core::value::Value;
-use flowloom_formats::{agent, graph};
+use flowloom_formats::{agent, blank_comments, graph};
 
 use super::Emitter;
 use super::parts::strip_rule;
@@ -35,8 +35,8 @@ impl Emitter<'_> {
 
     /// Reports the tools that are workflows. Which ones there are is known to a server only, not to the plan of a file.
     fn report_workflow_tools(&mut self, tools: &[AgentTool]) {
-        let Ok((node, _)) = parse_node(self.source) else {
-            let message = "the tools that are workflows: the list of tools cannot be read from a file with comments";
+        let Ok((node, _)) = parse_node(&blank_comments(self.source)) else {
+            let message = "the tools that are workflows: the list of tools cannot be read";
             return self.report.add_loss(Span::default(), message);
         };
         let Some(list) = node.get("tools").filter(|list| list.items().is_some()) else {

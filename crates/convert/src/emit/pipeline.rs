@@ -4,9 +4,10 @@ use flowloom_core::diagnostic::Span;
 use flowloom_core::plan::Input;
 use flowloom_core::render::to_json;
 use flowloom_core::value::{Map, Value};
-use flowloom_formats::pipeline::{self, built_in_blocks};
+use flowloom_formats::pipeline::{self, built_in_blocks, template};
 
 use super::parts::join_instructions;
+use super::pipeline_prompts::BlockInputs;
 use super::{Abilities, Emitter};
 use crate::calls::{Call, FETCH_FUNCTION, REQUEST_FUNCTION, find_constant_text, read_call};
 use crate::draft::{Item, ItemKind, Prompt};
@@ -155,30 +156,37 @@ impl Emitter<'_> {
         let message = format!("the model call of {title}: a block adds instructions and asks for JSON");
         self.report.add_loss(span, message);
         let id = self.node_id(item, &title);
-        let (mut template, mut inputs, mut properties) = (String::new(), Map::new(), Map::new());
+        let (mut prompt_template, mut inputs) = (String::new(), BlockInputs::default());
         for piece in read_pieces(&text) {
             match piece {
-                Piece::Text(text) => template.push_str(&text),
-                Piece::Secret(_) | Piece::Expression(_) => template.push('…'),
+                Piece::Text(text) => {
+                    if template::parse_prompt(&text).iter_refs().next().is_some() {
+                        let message =
+                            format!("the model call of {title}: its text has what a prompt of a block would fill in");
+                        self.report.add_loss(span, message);
+                    }
+                    prompt_template.push_str(&text);
+                }
+                Piece::Secret(_) | Piece::Expression(_) => prompt_template.push('…'),
                 Piece::Value(reference) => {
                     if let Some(text) = self.find_constant(&reference) {
-                        template.push_str(&text);
+                        prompt_template.push_str(&text);
                         continue;
                     }
-                    let name = to_identifier(&write_value(&reference), "value");
-                    template.push_str(&format!("{{{name}}}"));
                     let value = self.pipeline_value(&reference, span);
-                    inputs.insert(name.as_str().into(), value.into());
-                    properties.insert(name.into(), string_schema());
+                    let name = inputs.find_name(&to_identifier(&write_value(&reference), "value"), value);
+                    prompt_template.push_str(&format!("{{{name}}}"));
                 }
             }
         }
+        let inputs = inputs.into_values();
+        let properties = inputs.keys().map(|name| (name.clone(), string_schema())).collect();
         let schema = prompt.generate.schema.clone().filter(|schema| schema.get("properties").is_some());
         let target = if schema.is_some() { id.clone() } else { format!("{id}.text") };
         let block = begin_block(&id, &title, format!("Answers the prompt of {title}"), "llm")
             .with("input_schema", object_schema(properties, ""))
             .with("output_schema", schema.unwrap_or_else(text_schema))
-            .with("prompt_template", template);
+            .with("prompt_template", prompt_template);
         rows.add_order(&inputs, &id);
         let node =
             ObjectBuilder::default().with("id", id.as_str()).with("block_id", id.as_str()).with("inputs", inputs);

@@ -15,13 +15,18 @@ use crate::text::{Piece, Reference, to_identifier, write_value};
 
 /// The inputs of a block under construction: the references by the name of their input.
 #[derive(Default)]
-struct BlockInputs {
+pub(super) struct BlockInputs {
     values: Map,
 }
 
 impl BlockInputs {
+    /// The inputs by their names.
+    pub(super) fn into_values(self) -> Map {
+        self.values
+    }
+
     /// The name of the input for a reference, which is added if it is new.
-    fn find_name(&mut self, base: &str, value: String) -> String {
+    pub(super) fn find_name(&mut self, base: &str, value: String) -> String {
         let value = Value::from(value);
         if let Some((name, _)) = self.values.iter().find(|(_, known)| **known == value) {
             return name.to_string();
@@ -55,7 +60,7 @@ impl Emitter<'_> {
         };
         let text = self.write_python(&prompt.text, item, &mut inputs);
         let source = format!("def execute(inputs, context):\n    return {{\"text\": call_llm({system}, {text})}}\n");
-        let inputs = inputs.values;
+        let inputs = inputs.into_values();
         let properties: Map = inputs.keys().map(|name| (name.clone(), string_schema())).collect();
         let block = begin_block(&id, &title, format!("Asks the model of {title}"), "python")
             .with("input_schema", object_schema(properties, ""))

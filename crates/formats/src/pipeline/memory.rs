@@ -88,7 +88,12 @@ pub(super) struct CheckedNode<'a> {
 /// Warns about uses of undeclared keys in a node.
 pub(super) fn check_keys(node: &CheckedNode<'_>, keys: &BTreeSet<String>, problems: &mut Problems) {
     let CheckedNode { id: node, block, inputs, text } = *node;
-    let mut report_undeclared = |key: &str, span: Span, what: &str| {
+    let mut report_undeclared = |key: &str, span: Span, source: Option<&str>, what: &str| {
+        if !problems.has_room_for_warning() {
+            problems.add_warning(Code::MemoryKey, span, "");
+            return;
+        }
+        let span = source.map_or(span, |source| find_span(text, span, source));
         let message = format_args!("the node {node} {what} {key:?} of the memory, which memory_keys does not name");
         let meant = problems.find_similar(key, keys.iter().map(String::as_str));
         let diagnostic = problems.add_warning(Code::MemoryKey, span, message);
@@ -105,7 +110,7 @@ pub(super) fn check_keys(node: &CheckedNode<'_>, keys: &BTreeSet<String>, proble
         data.visit(&mut |template| {
             for reference in template.iter_refs().filter(|reference| is_undeclared(reference)) {
                 if let Some(Segment::Field(key) | Segment::Key(key)) = reference.path.first() {
-                    report_undeclared(key, find_span(text, *span, &reference.source), "refers to");
+                    report_undeclared(key, *span, Some(&reference.source), "refers to");
                 }
             }
         });
@@ -120,7 +125,7 @@ pub(super) fn check_keys(node: &CheckedNode<'_>, keys: &BTreeSet<String>, proble
             literal.filter(|key| BLOCKS_WITH_KEY.contains(&block) && name == "key" && !is_declared(key, keys))
         {
             let what = if block == "memory_read" { "reads" } else { "writes" };
-            report_undeclared(key, *span, what);
+            report_undeclared(key, *span, None, what);
         }
     }
 }

@@ -404,21 +404,21 @@ impl PipelineCompiler<'_> {
                         !RESERVED_NAMES.contains(&&*reference.name) && !memory::is_undeclared(reference)
                     };
                     for reference in template.iter_refs().filter(is_of_node) {
-                        let span = find_span(self.text, *span, &reference.source);
-                        self.check_reference(reference, span, row, rows);
+                        self.check_reference(reference, *span, row, rows);
                     }
                 });
             }
         }
     }
 
-    /// Checks a reference in the inputs of a node.
+    /// Checks a reference in the input at `span` of a node. Only what is reported is looked for in the input.
     fn check_reference(&mut self, reference: &Ref, span: Span, node: &PipelineNode<'_>, rows: &NodeRows<'_>) {
         let Some(target) = rows.find_index(&reference.name).map(|index| &rows.nodes[index]) else {
             if !self.problems.has_room_for_warning() {
                 self.problems.add_warning(Code::UnknownNode, span, "");
                 return;
             }
+            let span = find_span(self.text, span, &reference.source);
             let message = format_args!("there is no node {:?}, so {} has no value", reference.name, reference.source);
             let others = rows.iter().map(|row| row.id).filter(|id| *id != node.id);
             let names = others.chain(RESERVED_NAMES);
@@ -449,6 +449,7 @@ impl PipelineCompiler<'_> {
                 self.problems.add_warning(Code::UnknownField, span, "");
                 return;
             }
+            let span = find_span(self.text, span, &reference.source);
             let message = format_args!("{}: {} has no {field:?}", reference.source, block.describe_output(target.id));
             let meant = self.problems.find_similar(field, given.keys().map(|name| &**name));
             let diagnostic = self.problems.add_warning(Code::UnknownField, span, message);

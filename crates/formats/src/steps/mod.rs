@@ -117,10 +117,15 @@ struct StepsCompiler<'a> {
 struct KnownNames {
     names: HashSet<String>,
     order: Vec<String>,
+    /// Length of the longest name with a dot.
+    max_dotted_bytes: usize,
 }
 
 impl KnownNames {
     fn insert(&mut self, name: &str) {
+        if name.contains('.') {
+            self.max_dotted_bytes = self.max_dotted_bytes.max(name.len());
+        }
         if self.names.insert(name.to_owned()) {
             self.order.push(name.to_owned());
         }
@@ -276,7 +281,7 @@ impl StepsCompiler<'_> {
         // AgentOS computes `promptTemplate || "{{input}}"`, so an empty one means the default as well.
         let written = row.fields.read_text("promptTemplate", self.problems).filter(|(prompt, _)| !prompt.is_empty());
         let mut prompt = template::parse(written.map_or(default, |(prompt, _)| prompt));
-        template::name_dotted_variables(&mut prompt, &self.known.names);
+        template::name_dotted_variables(&mut prompt, &self.known.names, self.known.max_dotted_bytes);
         if let Some((text, span)) = written {
             self.check_references(row, &prompt, span);
             let written = PlacedText { source: self.text, text, span };

@@ -44,15 +44,19 @@ fn parse_reference(path: &str, source: &str) -> TemplatePart {
     TemplatePart::Ref(Ref { name: name.into(), path, source: source.into() })
 }
 
-/// Makes references refer to the variables with dots in their names that `known` has.
-pub(super) fn name_dotted_variables(template: &mut Template, known: &HashSet<String>) {
+/// Makes references refer to the variables with dots in their names that are known, which have at most `max_bytes`.
+pub(super) fn name_dotted_variables(template: &mut Template, known: &HashSet<String>, max_bytes: usize) {
     for part in &mut template.parts {
         let TemplatePart::Ref(reference) = part else { continue };
         let mut name = reference.name.to_string();
         let mut found = None;
         for (index, segment) in reference.path.iter().enumerate() {
             let Segment::Field(field) = segment else { break };
-            name = format!("{name}.{field}");
+            name.push('.');
+            name.push_str(field);
+            if name.len() > max_bytes {
+                break;
+            }
             found = if known.contains(&name) { Some((name.clone(), index + 1)) } else { found };
         }
         if let Some((name, length)) = found {

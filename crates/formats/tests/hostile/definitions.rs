@@ -163,6 +163,16 @@ fn flows() -> Vec<HostileDefinition> {
             let inner = fill(r#"{"name":"x","steps":["#, |_| r#"{"type":"strat","config":{}}"#.into(), "]}", bytes);
             format!(r#"{{"item":{{"name":"x","flow":"{}"}}}}"#, inner.replace('"', "\\\""))
         }),
+        new("segments of one reference", |bytes| {
+            let tail = r#"}}"}]}"#;
+            let segments = ".a".repeat((bytes.saturating_sub(STEPS_HEAD.len())) / 2);
+            let step = r#"{"name":"s","functionId":"agent::chat","outputVar":"a.b","promptTemplate":"{{a"#;
+            format!("{STEPS_HEAD}{step}{segments}{tail}")
+        }),
+        new("references in one input", |bytes| {
+            let head = format!(r#"{PIPELINE_HEAD}{{"id":"n","block_id":"http_request","inputs":{{"url":""#);
+            fill(&head, |n| format!("{{{{n.x{n}}}}} {{{{other.y}}}}"), r#""}}]}"#, bytes)
+        }),
         new("unknown keys", |bytes| fill(r#"{"name":"x","steps":[],"#, |n| format!(r#""key{n}":1"#), "}", bytes)),
         new("one key", |bytes| fill(r#"{"name":"x","steps":[],"#, |_| r#""a":1"#.into(), "}", bytes)),
         new("long lines of a list", |bytes| fill(r#"{"name":"x","steps":["#, |_| "\n7".into(), "]}", bytes)),

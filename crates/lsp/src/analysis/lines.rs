@@ -1,5 +1,7 @@
 //! Positions as editors count them: lines and columns from 0, in units of an encoding.
 
+use std::ops::Range;
+
 use flowloom_core::diagnostic::Span;
 
 /// How an editor counts the columns of a line.
@@ -46,6 +48,20 @@ impl Lines {
     pub fn new(text: &str) -> Lines {
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         Lines { starts: std::iter::once(0).chain(breaks).collect() }
+    }
+
+    /// Follows a change of the text, in which `new` takes the place of a range of bytes.
+    pub fn replace_range(&mut self, range: Range<usize>, new: &str) {
+        let breaks = new.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| range.start + at + 1);
+        // A line that begins at the start of the range stays: its line break is in front of it.
+        let first = self.starts.partition_point(|start| *start <= range.start);
+        let behind = self.starts.partition_point(|start| *start <= range.end);
+        let added: Vec<usize> = breaks.collect();
+        let moved = first + added.len();
+        self.starts.splice(first..behind, added);
+        for start in &mut self.starts[moved..] {
+            *start = *start + new.len() - range.len();
+        }
     }
 
     /// The number of lines.
@@ -139,6 +155,16 @@ mod tests {
     }
 
     proptest::proptest! {
+        #[test]
+        fn lines_follow_changes(text in "[ab\n]{0,20}", new in "[ab\n]{0,6}", from in 0usize..21, length in 0usize..21) {
+            let (from, mut changed) = (from.min(text.len()), text.clone());
+            let range = from..(from + length).min(text.len());
+            let mut lines = Lines::new(&text);
+            lines.replace_range(range.clone(), &new);
+            changed.replace_range(range, &new);
+            proptest::prop_assert_eq!(lines.starts, Lines::new(&changed).starts);
+        }
+
         #[test]
         fn a_place_leads_back_to_its_offset(text in "[a-c\u{e9}\u{1f600}\n]{0,40}", at in 0usize..80) {
             let lines = Lines::new(&text);

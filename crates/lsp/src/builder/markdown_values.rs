@@ -1,13 +1,10 @@
 //! The values of attributes: data where they are literals, and code otherwise.
 
-use flowloom_core::json::{parse_value, read_lenient, write_json};
+use flowloom_core::json::{parse_literal, parse_value, write_json};
 use flowloom_core::value::Value;
 
 /// The key of an object that represents code.
 pub(crate) const CODE_KEY: &str = "$code";
-
-/// Length of the longest expression that is looked at as data, in bytes: the search for keys reads it once for each word.
-const MAX_LITERAL_BYTES: usize = 4096;
 
 /// The value of an attribute.
 pub(super) fn read_attribute(written: &str, is_expression: bool) -> Value {
@@ -20,50 +17,15 @@ pub(super) fn read_attribute(written: &str, is_expression: bool) -> Value {
     }
 }
 
-/// The data that an expression is, if it computes nothing: JSON, whose keys may be without quotation marks.
+/// The data that an expression is, if it computes nothing: a literal of JavaScript.
 fn read_literal(code: &str) -> Option<Value> {
-    if let Ok(value) = parse_value(code) {
-        return Some(value);
+    // A comment would be lost.
+    if code.contains("//") || code.contains("/*") {
+        return parse_value(code).ok();
     }
-    let is_plain = |c: char| c.is_alphanumeric() || " \t\n\r{}[]:,._-+\"'".contains(c);
-    if code.len() > MAX_LITERAL_BYTES
-        || !code.starts_with(['{', '['])
-        || !code.chars().all(is_plain)
-        || code.contains("...")
-    {
-        return None;
-    }
-    // A name without quotation marks is a value only if it is a key: anything else would be read as a text.
-    let words = code.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '"' || c == '\''));
-    let mut is_data = true;
-    for word in words.filter(|word| word.starts_with(|c: char| c.is_alphabetic() || c == '_')) {
-        let is_constant = matches!(word, "true" | "false" | "null");
-        is_data &= is_constant || is_key(code, word);
-    }
-    let value = read_lenient(code).filter(|_| is_data)?;
-    matches!(value, Value::Map(_) | Value::List(_)).then_some(value)
-}
-
-/// Whether every place of a word is a key: a colon follows it.
-fn is_key(code: &str, word: &str) -> bool {
-    code.match_indices(word).all(|(at, _)| {
-        let before = code[..at].chars().next_back();
-        let is_inside = before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '"' || c == '\'');
-        is_inside || code[at + word.len()..].trim_start().starts_with(':') || is_in_quotes(code, at)
-    })
-}
-
-/// Whether a byte is inside quotation marks.
-fn is_in_quotes(code: &str, at: usize) -> bool {
-    let mut open = None;
-    for c in code[..at].chars() {
-        match open {
-            Some(quote) if c == quote => open = None,
-            None if c == '"' || c == '\'' => open = Some(c),
-            _ => {}
-        }
-    }
-    open.is_some()
+    let (node, duplicates) = parse_literal(code, 0).ok()?;
+    let is_whole = code[node.span.end()..].trim().is_empty();
+    (is_whole && duplicates.is_empty()).then(|| node.to_value())
 }
 
 /// The text of an attribute after its equals sign.
@@ -99,6 +61,10 @@ mod tests {
     fn literals_are_data_and_anything_else_is_code() {
         let show = |written: &str| write_json(&read_attribute(written, true));
         assert_eq!(show("{ maxTokens: 60 }"), r#"{"maxTokens":60}"#);
+        assert_eq!(show("{ maxTokens: 1_000, stop: ['a'], }"), r#"{"maxTokens":1000,"stop":["a"]}"#);
+        for code in ["{ a: 100-20 }", r#"{ a: "x" + "y" }"#, "{ a: 1, a: 2 }", "{ a: 1 /* one */ }", r#""a" + "b""#] {
+            assert_eq!(read_attribute(code, true).get(CODE_KEY), Some(&Value::from(code)));
+        }
         assert_eq!(show("false"), "false");
         assert_eq!(show(r#"["a", "b"]"#), r#"["a","b"]"#);
         assert_eq!(show("{ text }"), r#"{"$code":"{ text }"}"#);

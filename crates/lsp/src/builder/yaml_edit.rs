@@ -52,9 +52,10 @@ pub(super) fn set_value(text: &mut String, path: &[String], value: &Value) -> Re
         let has_block = line.value.trim().is_empty();
         let below: Vec<PathStep> = path[depth..].iter().map(|key| PathStep::Key(key.clone())).collect();
         if has_block && line.end > line.line_end {
-            let indent = format!("{}  ", line.indent);
+            let indent = find_indent_below(text, range, &path[..depth]).unwrap_or_else(|| format!("{}  ", line.indent));
             let entry = write_entry(&path[depth..], value);
-            insert_lines(text, line.end, &format!("{indent}{entry}"));
+            let lines: String = entry.split_inclusive('\n').map(|entry| format!("{indent}{entry}")).collect();
+            insert_lines(text, line.end, &lines);
             return Ok(());
         }
         let inner = find_value(&whole, &path[..depth]).cloned().unwrap_or_default();
@@ -64,6 +65,13 @@ pub(super) fn set_value(text: &mut String, path: &[String], value: &Value) -> Re
     let line = write_entry(path, value);
     insert_lines(text, range.end, &line);
     Ok(())
+}
+
+/// The indentation of the first key below a path, if it has a line of its own.
+fn find_indent_below(text: &str, range: std::ops::Range<usize>, path: &[String]) -> Option<String> {
+    let keys = find_yaml_keys(text, range.clone());
+    let below = keys.into_iter().find(|key| key.path.len() == path.len() + 1 && key.path.starts_with(path))?;
+    find_line(text, range, &below.path).map(|line| line.indent)
 }
 
 /// Inserts whole lines. The line before them may have no end yet.
@@ -234,4 +242,29 @@ fn is_plain_text(text: &str) -> bool {
         && text.chars().all(is_plain)
         && !text.ends_with(' ')
         && !is_word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_lines_are_indented_like_those_beside_them() {
+        let set = |text: &str, path: &[&str], value: Value| {
+            let path: Vec<String> = path.iter().map(|key| (*key).to_owned()).collect();
+            let mut text = text.to_owned();
+            set_value(&mut text, &path, &value).expect("it can be changed");
+            text
+        };
+        let inputs = "---\ninput:\n    topic: {type: text}\n---\nx\n";
+        assert_eq!(
+            set(inputs, &["input", "name", "type"], "text".into()),
+            "---\ninput:\n    topic: {type: text}\n    name:\n      type: text\n---\nx\n"
+        );
+        let deep = "---\ninput:\n  topic:\n        type: text\n---\nx\n";
+        assert_eq!(
+            set(deep, &["input", "topic", "default"], "cats".into()),
+            "---\ninput:\n  topic:\n        type: text\n        default: cats\n---\nx\n"
+        );
+    }
 }

@@ -30,17 +30,20 @@ pub(super) struct Document {
 }
 
 impl Document {
-    /// Changes the text as the editor has done it.
-    fn apply_change(&mut self, change: TextDocumentContentChangeEvent, unit: ColumnUnit) {
-        let text: String = match change.range {
-            None => change.text,
-            Some(range) => {
-                let start = self.lines.find_offset(&self.text, to_place(range.start), unit);
-                let end = self.lines.find_offset(&self.text, to_place(range.end), unit).max(start);
-                [&self.text[..start], &change.text, &self.text[end..]].concat()
-            }
-        };
-        self.lines = Arc::new(Lines::new(&text));
+    /// Changes the text as the editor has done it, one change after another.
+    fn apply_changes(&mut self, changes: Vec<TextDocumentContentChangeEvent>, unit: ColumnUnit) {
+        let (mut text, mut lines) = (self.text.to_string(), Lines::clone(&self.lines));
+        for change in changes {
+            let Some(range) = change.range else {
+                (lines, text) = (Lines::new(&change.text), change.text);
+                continue;
+            };
+            let start = lines.find_offset(&text, to_place(range.start), unit);
+            let end = lines.find_offset(&text, to_place(range.end), unit).max(start);
+            text.replace_range(start..end, &change.text);
+            lines.replace_range(start..end, &change.text);
+        }
+        self.lines = Arc::new(lines);
         self.text = text.into();
     }
 }
@@ -72,7 +75,7 @@ impl Documents {
     ) -> bool {
         let Some(mut document) = self.find(uri).cloned() else { return false };
         document.version = version;
-        changes.into_iter().for_each(|change| document.apply_change(change, unit));
+        document.apply_changes(changes, unit);
         self.put(document);
         true
     }

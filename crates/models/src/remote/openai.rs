@@ -80,7 +80,7 @@ fn message_json(message: &Message) -> Json {
 
 /// The arguments of a call as a JSON object: broken ones are repaired as they were for the call, because strict
 /// providers refuse anything else.
-fn write_arguments(arguments: &Value) -> String {
+pub(super) fn write_arguments(arguments: &Value) -> String {
     let repaired = arguments.as_str().map(|text| json::read_lenient(text).unwrap_or_default());
     match repaired.as_ref().unwrap_or(arguments) {
         object @ Value::Map(_) => json::write_json(object),
@@ -229,7 +229,13 @@ impl AnswerAssembler {
         let function = piece.get("function").unwrap_or(&Json::Null);
         let name = function.get("name").and_then(Json::as_str).filter(|name| !name.is_empty());
         let open = match piece.get("index").and_then(Json::as_u64).filter(|_| !is_whole) {
-            Some(index) => self.calls.iter().position(|call| call.index == index).ok_or(index),
+            // Some servers give all calls of an answer the same index. Others give each piece of a call another id, but only
+            // the first one a name.
+            Some(index) => {
+                let is_other = |call: &Pieces| name.is_some() && !call.id.is_empty() && !id.is_empty() && call.id != id;
+                let last = self.calls.iter().rposition(|call| call.index == index);
+                last.filter(|at| !is_other(&self.calls[*at])).ok_or(index)
+            }
             // Servers that omit the index send whole calls, which have names, or pieces of the last one.
             None if !is_whole && id.is_empty() && name.is_none() && !self.calls.is_empty() => Ok(self.calls.len() - 1),
             None if is_whole || id.is_empty() => Err(self.calls.len() as u64),

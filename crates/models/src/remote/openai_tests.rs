@@ -100,6 +100,22 @@ fn calls_split_over_chunks_are_joined() {
 }
 
 #[test]
+fn calls_with_the_same_index_stay_apart_if_their_ids_differ() {
+    let call = |id: &str, function: &str| {
+        format!(r#"{{"choices":[{{"delta":{{"tool_calls":[{{"index":0,"id":"{id}","function":{{{function}}}}}]}}}}]}}"#)
+    };
+    let (answer, _) = assemble_events(&[
+        &call("a", r#""name":"add","arguments":"{\"x\":1}""#),
+        &call("b", r#""name":"add","arguments":"{\"x\"""#),
+        &call("another", r#""arguments":":2}""#),
+        r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#,
+    ])
+    .unwrap();
+    let calls: Vec<_> = answer.calls.iter().map(|c| (c.id.as_str(), json::write_json(&c.arguments))).collect();
+    assert_eq!(calls, [("a", r#"{"x":1}"#.to_owned()), ("b", r#"{"x":2}"#.to_owned())]);
+}
+
+#[test]
 fn calls_without_an_index_and_arguments_that_are_no_json_survive() {
     let (answer, _) = assemble_events(&[
         r#"{"choices":[{"delta":{"tool_calls":[{"id":"a","function":{"name":"add","arguments":"oops"}}]}}]}"#,

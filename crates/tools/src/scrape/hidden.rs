@@ -9,7 +9,7 @@ use ego_tree::NodeId;
 use scraper::{ElementRef, Html, Selector};
 
 /// Maximum number of style rules of a page that are read.
-const MAX_STYLE_RULES: usize = 2_000;
+const MAX_SELECTORS: usize = 2_000;
 /// Maximum number of comparisons of an element with a rule, for one page.
 const MAX_COMPARISONS: usize = 5_000_000;
 /// A distance beyond which text is outside the screen, in pixels.
@@ -101,6 +101,13 @@ impl Style {
                 self.0.insert(property, Declaration { value: value.trim().to_owned(), rank });
             }
         }
+    }
+
+    /// The same declarations, in a rule with this specificity.
+    fn with_specificity(&self, specificity: usize) -> Style {
+        let mut style = self.clone();
+        style.0.values_mut().for_each(|declaration| declaration.rank.1 = specificity);
+        style
     }
 
     fn add_style(&mut self, other: &Style) {
@@ -270,7 +277,7 @@ pub(super) fn find_hidden_by_rules(page: &Html) -> Vec<NodeId> {
 }
 
 fn read_rules(page: &Html) -> Vec<StyleRule> {
-    let mut rules = Vec::new();
+    let (mut rules, mut selectors_left) = (Vec::new(), MAX_SELECTORS);
     let Ok(sheets) = Selector::parse("style") else { return rules };
     for sheet in page.select(&sheets).filter(is_for_screens) {
         let text = strip_comments(&sheet.text().collect::<String>());
@@ -285,20 +292,22 @@ fn read_rules(page: &Html) -> Vec<StyleRule> {
             }
             let (body, behind) = split_block(after);
             rest = behind;
-            if head.starts_with('@') {
+            let mut declared = Style::default();
+            declared.add_text(body, 0);
+            if head.starts_with('@') || declared.0.is_empty() {
                 continue;
             }
             for selector in head.split(',').map(str::trim) {
-                let mut style = Style::default();
-                style.add_text(body, measure_specificity(selector));
-                if style.0.is_empty() || selector.contains([':', '(']) {
+                if selectors_left == 0 {
+                    return rules;
+                }
+                selectors_left -= 1;
+                if selector.contains([':', '(']) {
                     continue;
                 }
+                let style = declared.with_specificity(measure_specificity(selector));
                 if let Ok(selector) = Selector::parse(selector) {
                     rules.push(StyleRule { selector, style });
-                }
-                if rules.len() >= MAX_STYLE_RULES {
-                    return rules;
                 }
             }
         }
@@ -417,5 +426,14 @@ mod tests {
             .map(|element| element.text().collect())
             .collect();
         assert_eq!(texts, ["1", "3", "7"]);
+    }
+
+    #[test]
+    fn rules_with_many_selectors_and_declarations_take_linear_time() {
+        for declaration in ["x:y;", "color:red;"] {
+            let (selectors, declarations) = (vec!["a"; 100_000].join(","), declaration.repeat(100_000));
+            let page = format!("<style>{selectors}{{{declarations}}}</style><p>text</p>");
+            assert_eq!(find_hidden_by_rules(&Html::parse_document(&page)), []);
+        }
     }
 }

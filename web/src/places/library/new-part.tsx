@@ -48,7 +48,7 @@ export function NewPart({ kind }: { kind: StoredKind }) {
       void navigate({ search: { kind, item: id } });
     },
   });
-  const title = `${t.library.new}: ${t.library.kinds[kind]}`;
+  const title = t.library.newOf[kind];
   const { data } = useQuery(listQuery(kind));
   const known = data?.find((entry) => entry.id === id);
   const isOwn = known?.origin === t.library.own;
