@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -22,15 +23,17 @@ const WORKER_ENVIRONMENT: [(&str, &str); 2] = [("GGML_NO_BACKTRACE", "1"), ("GOM
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a process that closed its pipe may take to end.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How much of what a process printed is read to explain its end.
-const MAX_OUTPUT_BYTES: u64 = 16 << 10;
+/// How much of what a process printed last is kept to explain its end.
+const MAX_OUTPUT_BYTES: usize = 16 << 10;
 
 /// A running model process. It is killed when this is dropped.
 pub(super) struct ModelProcess {
     child: Child,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
-    errors: ChildStderr,
+    /// Reads what the process prints, so that it never waits for a reader, and returns the end of it. `None` once that was
+    /// used.
+    printed: Option<JoinHandle<Vec<u8>>>,
 }
 
 impl ModelProcess {
@@ -48,7 +51,7 @@ impl ModelProcess {
             return Err(LocalModelError::NotStarted(std::io::Error::other("it has no pipes")));
         };
         let output = BufReader::new(output).lines();
-        let mut process = ModelProcess { child, input, output, errors };
+        let mut process = ModelProcess { child, input, output, printed: Some(tokio::spawn(collect_end(errors))) };
         match process.next_reply().await? {
             Reply::Ready => Ok(process),
             Reply::NotLoaded(message) => {
@@ -129,12 +132,22 @@ impl ModelProcess {
 
     /// The last line that the process printed; empty if there is none.
     async fn last_error_line(&mut self) -> String {
-        let mut printed = Vec::new();
-        let mut errors = (&mut self.errors).take(MAX_OUTPUT_BYTES);
-        let _ = timeout(EXIT_TIMEOUT, errors.read_to_end(&mut printed)).await;
+        let Some(printed) = self.printed.take() else { return String::new() };
+        let printed = timeout(EXIT_TIMEOUT, printed).await.ok().and_then(Result::ok).unwrap_or_default();
         let printed = String::from_utf8_lossy(&printed);
         printed.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default().to_owned()
     }
+}
+
+/// Reads everything, and returns the last [`MAX_OUTPUT_BYTES`].
+async fn collect_end(mut output: ChildStderr) -> Vec<u8> {
+    let (mut end, mut buffer) = (Vec::new(), [0; 1024]);
+    while let Ok(count @ 1..) = output.read(&mut buffer).await {
+        end.extend_from_slice(&buffer[..count]);
+        let surplus = end.len().saturating_sub(MAX_OUTPUT_BYTES);
+        end.drain(..surplus);
+    }
+    end
 }
 
 fn describe_status(status: ExitStatus) -> String {

@@ -217,7 +217,7 @@ impl RemoteModels {
             idle,
         };
         let mut reply = self.post_json(call.target, post).await?;
-        if reply.get_header("content-type").starts_with("application/json") {
+        if reply.get_header("content-type").to_ascii_lowercase().starts_with("application/json") {
             let body = with_idle_timeout(call.idle, read_body(&mut reply, MAX_BODY_BYTES)).await?;
             return parse_whole_answer(&body.require_complete()?, show);
         }

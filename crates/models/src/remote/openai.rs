@@ -155,6 +155,8 @@ pub(crate) enum Progress {
 pub(crate) struct AnswerAssembler {
     answer: ProviderAnswer,
     calls: Vec<Pieces>,
+    /// Size of the arguments of all calls, in bytes.
+    argument_bytes: usize,
     finish: Option<String>,
     /// Whether the server has marked the end.
     pub(crate) done: bool,
@@ -259,11 +261,17 @@ impl AnswerAssembler {
             name.clone_into(&mut call.name);
         }
         match function.get("arguments") {
-            Some(Json::String(text)) => call.arguments.push_str(text),
-            Some(whole @ Json::Object(_)) => call.arguments = whole.to_string(),
+            Some(Json::String(text)) => {
+                self.argument_bytes += text.len();
+                call.arguments.push_str(text);
+            }
+            Some(whole @ Json::Object(_)) => {
+                call.arguments = whole.to_string();
+                self.argument_bytes += call.arguments.len();
+            }
             _ => {}
         }
-        self.answer.check_size(call.arguments.len())
+        self.answer.check_size(self.argument_bytes)
     }
 
     /// Returns the finished answer. Fails if it is incomplete.

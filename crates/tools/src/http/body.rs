@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use encoding_rs::{Encoding, UTF_8};
-use flate2::write::GzDecoder;
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
+use flate2::write::MultiGzDecoder;
 use flowloom_runtime::fair::{FairPermit, FairSemaphore, user_share};
 use reqwest::Response;
 use reqwest::header::{CONTENT_ENCODING, HeaderMap};
@@ -109,7 +109,7 @@ fn check_headers(headers: &HeaderMap, url: &Url, limits: &HttpLimits) -> Result<
 enum BodySink {
     Plain(CappedBuffer),
     // Boxed: the decoder's tables are large.
-    Gzip(Box<GzDecoder<CappedBuffer>>),
+    Gzip(Box<MultiGzDecoder<CappedBuffer>>),
 }
 
 /// Bytes up to a limit.
@@ -164,7 +164,7 @@ impl BodySink {
             .collect();
         match codings.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
             [] => Ok(BodySink::Plain(capped)),
-            ["gzip" | "x-gzip"] => Ok(BodySink::Gzip(Box::new(GzDecoder::new(capped)))),
+            ["gzip" | "x-gzip"] => Ok(BodySink::Gzip(Box::new(MultiGzDecoder::new(capped)))),
             _ => Err(ExchangeError::UnsupportedCoding { origin: display_origin(url), codings: codings.join(", ") }),
         }
     }
@@ -244,5 +244,7 @@ fn meta_charset(bytes: &[u8]) -> Option<&'static Encoding> {
     let meta = head.split("<meta").skip(1).find_map(|rest| rest.split('>').next()?.split_once("charset"))?.1;
     let label = meta.trim_start().strip_prefix('=')?.trim_start().trim_start_matches(['"', '\'']);
     let end = label.find(|c: char| matches!(c, '"' | '\'' | ';' | '/') || c.is_whitespace()).unwrap_or(label.len());
-    Encoding::for_label(&label.as_bytes()[..end])
+    // A declaration that could be read as bytes of ASCII cannot be in UTF-16, whatever it says.
+    let named = Encoding::for_label(&label.as_bytes()[..end])?;
+    Some(if named == UTF_16LE || named == UTF_16BE { UTF_8 } else { named })
 }
