@@ -342,7 +342,7 @@ async fn compressed_and_chunked_replies_are_read() {
 
 #[tokio::test]
 async fn bodies_become_text_by_their_encoding() {
-    let cases: [(&str, &[u8], &str); 9] = [
+    let cases: [(&str, &[u8], &str); 10] = [
         ("text/plain; charset=iso-8859-1", b"caf\xe9", "café"),
         ("text/plain; charset=\"windows-1251\"", b"\xcf\xf0", "Пр"),
         ("text/plain; charset=shift_jis", b"\x93\xfa", "日"),
@@ -351,6 +351,7 @@ async fn bodies_become_text_by_their_encoding() {
         ("text/plain; charset=nonsense", "é".as_bytes(), "é"),
         ("text/plain; charset=iso-8859-1", b"\xef\xbb\xbf\xc3\xa9", "é"),
         ("text/html", b"<meta charset='latin1'>caf\xe9", "<meta charset='latin1'>café"),
+        ("text/html", b"<meta charset=utf-16>caf\xc3\xa9", "<meta charset=utf-16>café"),
         (
             "text/html",
             b"<META http-equiv=Content-Type content=\"text/html; charset=latin1\">\xe9",
