@@ -24,9 +24,11 @@ impl<K: Clone + Eq + Hash, V: Clone> BoundedCache<K, V> {
 
     pub(crate) fn insert(&self, key: K, value: V) {
         let mut entries = self.entries.lock();
-        if entries.len() >= self.max && !entries.contains_key(&key) {
-            let removed = entries.keys().next().cloned();
-            removed.map(|removed| entries.remove(&removed));
+        if entries.len() >= self.max
+            && !entries.contains_key(&key)
+            && let Some(removed) = entries.keys().next().cloned()
+        {
+            entries.remove(&removed);
         }
         entries.insert(key, value);
     }

@@ -82,7 +82,7 @@ impl TraceExporter {
     }
 
     /// Waits until the runs that have ended are exported, but not for long.
-    pub async fn flush(&self) {
+    pub async fn flush_traces(&self) {
         let (done, flushed) = oneshot::channel();
         let wait = async {
             if self.queue.send(QueuedTraces::Flush(done)).await.is_ok() {

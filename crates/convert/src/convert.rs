@@ -1,14 +1,13 @@
 //! The conversion of a definition: from its plan, through a draft, to the text of another format.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
 
 use flowloom_core::diagnostic::{Diagnostic, Span};
 use flowloom_core::json::{NodeKind, parse_node};
 use flowloom_core::plan::{Format, Plan};
 use flowloom_core::render;
 use flowloom_core::value::Value;
-use flowloom_formats::{StopFlag, blank_comments, flow, format_source, markdown, pipeline, steps};
+use flowloom_formats::{StopFlag, blank_comments, flow, format_source, markdown, pipeline, steps, to_plain_json};
 
 use crate::draft::{Body, read_body};
 use crate::emit::{AnswerReads, Emitter, emit_plan};
@@ -158,9 +157,8 @@ fn report_unplanned(source: &ConversionSource<'_>, report: &mut Report) {
         }
         return;
     }
-    let plain = blank_comments(source.text);
-    let has_comments = Path::new(source.file).extension().is_some_and(|end| end.eq_ignore_ascii_case("jsonc"));
-    if let Some(start) = find_comment(source.text, &plain).filter(|_| has_comments) {
+    let plain = to_plain_json(source.file, source.text);
+    if let Some(start) = find_comment(source.text, &plain) {
         report.add_change(Span { start, length: 1 }, COMMENTS);
     }
     let active = parse_node(&plain).ok().and_then(|(node, _)| node.get("active").cloned());

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::path::Path;
 
 /// The text of a definition as JSON, if the file is JSON with comments; otherwise the text itself.
-pub(crate) fn to_plain_json<'t>(file: &str, text: &'t str) -> Cow<'t, str> {
+pub fn to_plain_json<'t>(file: &str, text: &'t str) -> Cow<'t, str> {
     let has_comments = Path::new(file).extension().is_some_and(|end| end.eq_ignore_ascii_case("jsonc"));
     if has_comments { blank_comments(text) } else { Cow::Borrowed(text) }
 }

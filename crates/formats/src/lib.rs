@@ -38,7 +38,7 @@ pub use conversation::present_stored_messages;
 pub use distinctive::{guess_broken_format, is_found_definition, recognise_found};
 pub use front_end::{Compiled, DefinitionSource, FrontEnd, OmittedProblems, RenderedResult};
 pub use functions::{FunctionRisk, find_built_in_parameters, find_built_in_risk, list_built_in_functions};
-pub use jsonc::blank_comments;
+pub use jsonc::{blank_comments, to_plain_json};
 pub use layout::{format_part, format_source};
 pub use problems::{MAX_PROBLEMS, Problems};
 pub use registry::{

@@ -38,10 +38,14 @@ pub(crate) fn compare_event(record: &Record, event: &Event) -> Result<(), Diverg
     Err(Divergence::new(format!("at {}, the record has {was}, and the replay produced {is}", record.path)))
 }
 
-/// Whether two events let a run continue in the same way. Messages for people may differ: another version of the program
-/// may word them differently, so errors are compared by their code.
+/// Whether two errors are the same. Messages for people may differ: another version of the program may word them
+/// differently, so errors are compared by their code.
+pub(crate) fn is_same_error(was: &StepFailure, is: &StepFailure) -> bool {
+    was.code == is.code
+}
+
+/// Whether two events let a run continue in the same way.
 fn is_same_decision(was: &Event, is: &Event) -> bool {
-    let is_same_error = |was: &StepFailure, is: &StepFailure| was.code == is.code;
     match (was, is) {
         (Event::StepStarted { hash: was, .. }, Event::StepStarted { hash: is, .. }) => was == is,
         (Event::StepSkipped { .. }, Event::StepSkipped { .. }) => true,

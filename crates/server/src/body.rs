@@ -123,7 +123,7 @@ impl FromRequest<Server> for JsonText {
 /// [`read_text`].
 pub(crate) async fn read_json_text(server: &Server, request: Request) -> Result<String, Problem> {
     let counted = find_counted(&request);
-    let text = read_counted_text(server, request, counted.as_ref()).await?;
+    let text = decode_body(read_counted_bytes(server, request, counted.as_ref()).await?)?;
     let (count, text) = parse_text(text, |text| Ok(count_values(text))).await?;
     if count > MAX_BODY_VALUES {
         let message = format!("the body has more than {MAX_BODY_VALUES} values; divide it among several requests");
@@ -150,24 +150,18 @@ fn count_values(text: &str) -> usize {
     count
 }
 
-/// Reads the text of a body, within the size limit and the time-out. Fails if it exceeds one of them, or is not UTF-8.
+/// Reads the text of a body. Fails like [`read_body`], and if it is not UTF-8.
 pub(crate) async fn read_text(server: &Server, request: Request) -> Result<String, Problem> {
-    let counted = find_counted(&request);
-    read_counted_text(server, request, counted.as_ref()).await
+    decode_body(read_body(server, request).await?)
 }
 
-/// Reads the bytes of a body like [`read_text`].
+/// Reads the bytes of a body, within the size limit and the time-out. Fails if it exceeds one of them.
 pub(crate) async fn read_body(server: &Server, request: Request) -> Result<Vec<u8>, Problem> {
     let counted = find_counted(&request);
     read_counted_bytes(server, request, counted.as_ref()).await
 }
 
-async fn read_counted_text(
-    server: &Server,
-    request: Request,
-    counted: Option<&CountedBody>,
-) -> Result<String, Problem> {
-    let bytes = read_counted_bytes(server, request, counted).await?;
+fn decode_body(bytes: Vec<u8>) -> Result<String, Problem> {
     String::from_utf8(bytes).map_err(|_| invalid_request("the body is not UTF-8".to_owned()))
 }
 

@@ -43,7 +43,7 @@ impl DefinitionCondition {
     }
 
     /// The error of a change to a definition that does not meet the condition.
-    pub(crate) fn describe_failure(&self, kind: &'static str, id: &str) -> StoreError {
+    pub(crate) fn to_error(&self, kind: &'static str, id: &str) -> StoreError {
         match (&self.required, &self.excluded) {
             (None, Some(ContentTags::Any)) => StoreError::DefinitionExists { kind, id: id.to_owned() },
             _ => StoreError::ConditionFailed { kind, id: id.to_owned() },

@@ -398,7 +398,7 @@ fn check_condition(
     };
     match condition.is_met(tag.as_deref()) {
         true => Ok(()),
-        false => Err(condition.describe_failure(key.kind.name(), &key.id)),
+        false => Err(condition.to_error(key.kind.name(), &key.id)),
     }
 }
 

@@ -58,6 +58,12 @@ impl PreparedDefinition {
         Bundle::parse(&self.bundle.json)
     }
 
+    /// Holds the bundle for a run that was started. The first events of the run release it, so a run that was refused must
+    /// not hold it.
+    fn hold_bundle(&self, store: &Store) {
+        store.hold_hashed_bundle(self.bundle.hash, &self.bundle.json);
+    }
+
     /// The hash of that bundle.
     pub(crate) fn hash(&self) -> Hash {
         self.bundle.hash
@@ -139,37 +145,34 @@ impl<'a> StartRun<'a> {
         }
     }
 
-    /// Records the bundle and starts the run. Fails if the inputs do not fit the plan, or if a quota is used up.
+    /// Starts the run. Fails if the inputs do not fit the plan, or if a quota is used up.
     pub fn start(self, store: &Store) -> Result<StartedRun, AppError> {
-        let (bundle, engine, options) = self.prepare(store)?;
-        let plan = options.plan.clone();
-        let run = engine.start_run(options)?;
-        // Only the first events of a run release its bundle, so a run that is refused holds none.
-        store.hold_hashed_bundle(bundle.hash, &bundle.json);
-        Ok(StartedRun { run, plan })
+        let workflow = self.workflow;
+        let run = workflow.engine.start_run(self.into_options(store)?)?;
+        workflow.hold_bundle(store);
+        Ok(StartedRun { run, plan: workflow.plan.clone() })
     }
 
     /// Like [`StartRun::start`], for a run that begins with the record of another one. Fails if the other run cannot be
     /// replayed, too.
     pub async fn start_fork(self, store: &Store, from: ForkedRun) -> Result<StartedRun, AppError> {
-        let (bundle, engine, options) = self.prepare(store)?;
-        let plan = options.plan.clone();
-        let run = engine.fork_run(from, options).await?;
-        store.hold_hashed_bundle(bundle.hash, &bundle.json);
-        Ok(StartedRun { run, plan })
+        let workflow = self.workflow;
+        let run = workflow.engine.fork_run(from, self.into_options(store)?).await?;
+        workflow.hold_bundle(store);
+        Ok(StartedRun { run, plan: workflow.plan.clone() })
     }
 
-    /// Checks the quotas. Returns the bundle, the engine and the options of the run.
-    fn prepare(self, store: &Store) -> Result<(PreparedBundle, Engine, StartOptions), AppError> {
+    /// The options of the run. Fails if a quota is used up.
+    fn into_options(self, store: &Store) -> Result<StartOptions, AppError> {
         if self.parent.is_none() {
             let now = SystemClock.now_ms();
             store.check_quotas(&self.user, &START_QUOTAS, now)?;
             let bytes = self.workflow.bundle.json.len() + self.inputs.approximate_bytes();
             store.check_database_quota(&self.user, bytes, now)?;
         }
-        let PreparedDefinition { plan, engine, bundle } = self.workflow;
+        let PreparedDefinition { plan, bundle, .. } = self.workflow;
         let memory_bytes = store.quotas().find_memory_limit(&self.user, self.limits.memory_bytes);
-        let options = StartOptions {
+        Ok(StartOptions {
             agent: self.agent,
             limits: Limits { memory_bytes, ..self.limits },
             depth: self.depth,
@@ -181,7 +184,6 @@ impl<'a> StartRun<'a> {
             asks_first: self.asks_first,
             trigger: self.trigger,
             ..StartOptions::new(plan.clone(), bundle.hash, self.inputs, self.user)
-        };
-        Ok((bundle.clone(), engine.clone(), options))
+        })
     }
 }

@@ -165,12 +165,6 @@ struct LiveEntry {
     id: RunId,
 }
 
-impl LiveEntry {
-    fn remove(self) -> Arc<RunSupervisor> {
-        self.live.clone()
-    }
-}
-
 impl Drop for LiveEntry {
     fn drop(&mut self) {
         self.live.lock_runs().remove(self.id);
@@ -195,7 +189,7 @@ impl RunSupervisor {
     /// Waits until the runs that have ended are exported as traces, but not for long.
     pub async fn flush_traces(&self) {
         if let Some(telemetry) = &self.telemetry {
-            telemetry.flush().await;
+            telemetry.flush_traces().await;
         }
     }
 
@@ -286,7 +280,7 @@ impl RunSupervisor {
             }
             live.insert(id, supervised);
         }
-        let entry = LiveEntry { live: self.clone(), id };
+        let (live, entry) = (self.clone(), LiveEntry { live: self.clone(), id });
         let is_driven_here = run.is_local();
         let mut driving = Box::pin(async move {
             let outcome = run.drive_to_end().await;
@@ -296,7 +290,7 @@ impl RunSupervisor {
                 false => report_followed(&outcome, started),
             }
             // Removed before waiters are woken, so that they find it gone.
-            let live = entry.remove();
+            drop(entry);
             if let Some(telemetry) = live.telemetry.as_ref().filter(|_| is_driven_here) {
                 telemetry.export_run(&outcome.state);
             }

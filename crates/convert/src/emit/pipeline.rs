@@ -162,7 +162,7 @@ impl Emitter<'_> {
                 Piece::Text(text) => {
                     if template::parse_prompt(&text).iter_refs().next().is_some() {
                         let message =
-                            format!("the model call of {title}: its text has what a prompt of a block would fill in");
+                            format!("the model call of {title}: a block takes names in braces in its text for inputs");
                         self.report.add_loss(span, message);
                     }
                     prompt_template.push_str(&text);

@@ -82,7 +82,7 @@ async fn drive_configured(mut config: Config, arguments: WorkerArgs, style: LogS
         () = worker.keep_registered(&admin, &registered_address) => {}
     }
     if let Some(telemetry) = telemetry {
-        telemetry.flush().await;
+        telemetry.flush_traces().await;
     }
     tracing::info!("stopped");
     Ok(0)

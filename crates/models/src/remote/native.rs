@@ -17,7 +17,7 @@ use serde_json::{Value as Json, json};
 use super::answer::ProviderAnswer;
 use super::error::ProviderError;
 use super::idle::{IdleTimer, with_idle_timeout};
-use super::openai::{parse_arguments, stream_failure, to_json, write_arguments, write_count};
+use super::openai::{parse_arguments, repair_arguments, stream_failure, to_json, write_count};
 use super::status::status_error;
 use super::{ProviderCall, Target};
 use crate::catalog::Protocol;
@@ -163,7 +163,7 @@ fn assistant_content(message: &Message) -> MessageContent {
         content.push(TheirCall {
             call_id: call.id.clone(),
             fn_name: call.name.clone(),
-            fn_arguments: serde_json::from_str(&write_arguments(&call.arguments)).unwrap_or_default(),
+            fn_arguments: to_json(&repair_arguments(&call.arguments)),
             thought_signatures: Some(call.signatures.clone()).filter(|signatures| !signatures.is_empty()),
         });
     }

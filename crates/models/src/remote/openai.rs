@@ -69,7 +69,8 @@ fn message_json(message: &Message) -> Json {
         Role::Assistant if message.tool_calls.is_empty() => json!({ "role": "assistant", "content": message.content }),
         Role::Assistant => {
             let calls = message.tool_calls.iter().map(|call| {
-                let function = json!({ "name": call.name, "arguments": write_arguments(&call.arguments) });
+                let function =
+                    json!({ "name": call.name, "arguments": json::write_json(&repair_arguments(&call.arguments)) });
                 json!({ "id": call.id, "type": "function", "function": function })
             });
             let content = (!message.content.is_empty()).then_some(&message.content);
@@ -78,13 +79,13 @@ fn message_json(message: &Message) -> Json {
     }
 }
 
-/// The arguments of a call as a JSON object: broken ones are repaired as they were for the call, because strict
-/// providers refuse anything else.
-pub(super) fn write_arguments(arguments: &Value) -> String {
+/// The arguments of a call as an object: broken ones are repaired as they were for the call, because strict providers
+/// refuse anything else.
+pub(super) fn repair_arguments(arguments: &Value) -> Value {
     let repaired = arguments.as_str().map(|text| json::read_lenient(text).unwrap_or_default());
     match repaired.as_ref().unwrap_or(arguments) {
-        object @ Value::Map(_) => json::write_json(object),
-        _ => "{}".to_owned(),
+        object @ Value::Map(_) => object.clone(),
+        _ => Value::map::<&str>([]),
     }
 }
 

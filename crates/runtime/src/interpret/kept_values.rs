@@ -10,6 +10,7 @@ use flowloom_core::status::Status;
 use flowloom_core::value::Value;
 
 use super::{Interpreter, Interrupt, StepContext};
+use crate::divergence::is_same_error;
 
 impl Interpreter {
     /// Counts a value that is kept. It may be a recorded one, so there is no limit.
@@ -50,7 +51,7 @@ impl Interpreter {
         let end = self.log.find_record(&Path::root(), 0, EventKind::RunFinished);
         end.is_some_and(|end| match &end.event {
             Event::RunFinished { error: Some(error), failed: Some(failed), .. } => {
-                failed == path && *error == self.describe_excess()
+                failed == path && is_same_error(error, &self.describe_excess())
             }
             _ => false,
         })
@@ -58,6 +59,7 @@ impl Interpreter {
 
     fn describe_excess(&self) -> StepFailure {
         let limit = self.limits.total_output_bytes;
-        StepFailure::new(Code::LimitOutput, format!("what the run keeps takes more than {limit} bytes of memory"))
+        let message = format!("the outputs, texts and values of the run take more than {limit} bytes of memory");
+        StepFailure::new(Code::LimitOutput, message)
     }
 }

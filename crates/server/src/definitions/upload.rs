@@ -106,7 +106,7 @@ async fn parse_form(request: Request, server: &Server) -> ApiResult<DefinitionCo
     let (parts, body) = request.into_parts();
     let bytes = read_body(server, Request::from_parts(parts.clone(), body)).await?;
     let mut request = Request::from_parts(parts, Body::from(bytes));
-    // It is received, within our own limit.
+    // The body was received within the limit of this server.
     DefaultBodyLimit::disable().apply(&mut request);
     let mut form = Multipart::from_request(request, server).await.map_err(|error| invalid(error.to_string()))?;
     let (mut files, mut entry) = (BTreeMap::new(), None);

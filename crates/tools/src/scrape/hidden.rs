@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use ego_tree::NodeId;
 use scraper::{ElementRef, Html, Selector};
 
-/// Maximum number of style rules of a page that are read.
+/// Maximum number of selectors of a page that are read, of rules that may hide something.
 const MAX_SELECTORS: usize = 2_000;
 /// Maximum number of comparisons of an element with a rule, for one page.
 const MAX_COMPARISONS: usize = 5_000_000;

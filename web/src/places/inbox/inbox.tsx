@@ -15,10 +15,10 @@ import { isTyping, useKeys } from "../../ui/keyboard";
 import { Empty, ErrorBox, Problem } from "../../ui/problem";
 import { StatusMark } from "../../ui/state";
 import { useTitle } from "../../ui/title";
-import { Messages } from "./messages";
 import { NotifyButton } from "./notify-button";
 import { chooseItem, type Opened } from "./open";
 import { OpenItem } from "./open-item";
+import { WorkflowNotifications } from "./workflow-notifications";
 import "./inbox.css";
 
 type RunItem = Schemas["RunItem"];
@@ -54,13 +54,13 @@ export function Inbox() {
         <NotifyButton />
       </header>
       {error && <ErrorBox error={error} />}
-      {data && wanted !== undefined && !chosen && <GoneItem run={wanted} />}
-      <Messages isOpen={data !== undefined && items.length === 0} />
+      {data && wanted !== undefined && !chosen && <UnlistedItem run={wanted} />}
+      <WorkflowNotifications isOpen={data !== undefined && items.length === 0} />
       {data && items.length === 0 && (!chosen || isDone) && <EmptyList />}
       {!isDone && (chosen || items.length > 0) && (
         <div className="inbox" data-open={(wanted !== undefined && chosen !== undefined) || undefined}>
           {items.length === 0 && <EmptyList />}
-          <ItemList items={items} chosen={chosen?.run_id} onOpen={() => setIsByKey(false)} />
+          <ItemList items={items} wanted={wanted} chosen={chosen?.run_id} onOpen={() => setIsByKey(false)} />
           {chosen && (
             <OpenItem
               key={chosen.run_id}
@@ -77,11 +77,11 @@ export function Inbox() {
   );
 }
 
-/** What a link led to does not wait. */
-function GoneItem({ run }: { run: string }) {
+/** Says that the run of a link is not in the list. */
+function UnlistedItem({ run }: { run: string }) {
   return (
     <Problem severity="warning">
-      {t.inbox.gone}{" "}
+      {t.inbox.unlisted}{" "}
       <Link to="/runs/$run" params={{ run }}>
         {t.inbox.open}
       </Link>
@@ -89,11 +89,16 @@ function GoneItem({ run }: { run: string }) {
   );
 }
 
-type ItemListProps = { items: readonly RunItem[]; chosen: string | undefined; onOpen: () => void };
+type ItemListProps = {
+  items: readonly RunItem[];
+  /** The item that the address names. */
+  wanted: string | undefined;
+  chosen: string | undefined;
+  onOpen: () => void;
+};
 
 /** What waits. Opening the first item is a step of the history, so that Back leads to the list. */
-function ItemList({ items, chosen, onOpen }: ItemListProps) {
-  const { item } = useSearch({ from: "/inbox" });
+function ItemList({ items, wanted, chosen, onOpen }: ItemListProps) {
   return (
     <ul className="inbox-list panel" aria-label={t.inbox.list} hidden={items.length === 0}>
       {items.map((run) => (
@@ -101,7 +106,7 @@ function ItemList({ items, chosen, onOpen }: ItemListProps) {
           <Link
             to="/inbox"
             search={{ item: run.run_id }}
-            replace={item !== undefined}
+            replace={wanted !== undefined}
             className="inbox-item"
             onClick={onOpen}
             aria-current={run.run_id === chosen}

@@ -2,7 +2,7 @@
 import type { Json } from "../../api/json";
 import type { RunState, StepState } from "../../run/fold";
 import { isFinal, type Question } from "../../run/record";
-import { SEEN_MS } from "../../ui/closed-question";
+import { wasSeen } from "../../ui/closed-question";
 import { isRecord } from "../../ui/value";
 
 /** The open item, with the address for which it was opened. */
@@ -45,7 +45,8 @@ export function listWaiting(run: string, state: RunState): Waiting[] {
 
 export type Shown = {
   waiting: Waiting;
-  isOpen: boolean /** Since when it is shown, in milliseconds. */;
+  isOpen: boolean;
+  /** When it was first shown, in milliseconds. */
   since: number;
 };
 
@@ -53,10 +54,7 @@ export function keyOf({ run, path }: Waiting): string {
   return `${run} ${path}`;
 }
 
-/**
- * The shown items: those that wait now, and those that waited before and were not answered here. What is shown only while
- * the earlier events of the run arrive was not seen.
- */
+/** The shown items: those that wait now, and those that waited before, were seen, and were not answered here. */
 export function keepShown(
   before: readonly Shown[],
   now: readonly Waiting[],
@@ -69,7 +67,7 @@ export function keepShown(
     const still = open.get(key);
     open.delete(key);
     if (still) return [{ waiting: still, isOpen: true, since }];
-    if (sent.has(key) || (isOpen && time - since < SEEN_MS)) return [];
+    if (sent.has(key) || (isOpen && !wasSeen(since, time))) return [];
     return [{ waiting, isOpen: false, since }];
   });
   return [...kept, ...[...open.values()].map((waiting) => ({ waiting, isOpen: true, since: time }))];

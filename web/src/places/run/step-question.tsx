@@ -3,7 +3,7 @@ import { useRef, useState } from "react";
 import type { StepState } from "../../run/fold";
 import type { Question } from "../../run/record";
 import { AnswerForm } from "../../ui/answer-form";
-import { explainClosed, SEEN_MS } from "../../ui/closed-question";
+import { explainClosed, wasSeen } from "../../ui/closed-question";
 import type { RunView } from "./use-run";
 
 type StepQuestionProps = { view: RunView; step: StepState; onDone: () => void };
@@ -14,8 +14,7 @@ export function StepQuestion({ view, step, onDone }: StepQuestionProps) {
   if (step.question) {
     if (asked.current?.question !== step.question)
       asked.current = { question: step.question, since: Date.now() };
-  } else if (asked.current && Date.now() - asked.current.since < SEEN_MS) {
-    // It was asked and answered before the page was opened: earlier events arrive one after another.
+  } else if (asked.current && !wasSeen(asked.current.since, Date.now())) {
     asked.current = undefined;
   }
   const question = asked.current?.question;

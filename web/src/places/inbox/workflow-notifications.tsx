@@ -8,57 +8,57 @@ import { Button } from "../../ui/button";
 import { formatTime } from "../../ui/format";
 import { ErrorBox } from "../../ui/problem";
 
-type Message = Schemas["Notification"];
+type Notification = Schemas["Notification"];
 
 const LIMIT = 50;
 const REFRESH_MS = 5000;
 
-const messagesQuery = queryOptions({
+const notificationsQuery = queryOptions({
   queryKey: ["notifications"],
   queryFn: () => read(api.GET("/api/v1/notifications", { params: { query: { limit: LIMIT } } })),
   refetchInterval: REFRESH_MS,
 });
 
 /** The notifications; nothing if there are none. They are open while nothing else waits. */
-export function Messages({ isOpen }: { isOpen: boolean }) {
-  const { data } = useQuery(messagesQuery);
+export function WorkflowNotifications({ isOpen }: { isOpen: boolean }) {
+  const { data } = useQuery(notificationsQuery);
   if (!data || data.length === 0) return null;
-  const unread = data.filter((message) => !message.read).length;
+  const unread = data.filter(({ read: isRead }) => !isRead).length;
   return (
-    <details className="panel inbox-messages" open={isOpen || undefined}>
+    <details className="panel inbox-notifications" open={isOpen || undefined}>
       <summary>
-        {t.inbox.messages}
+        {t.inbox.notifications}
         {unread > 0 && <span className="badge">{t.inbox.unread(unread)}</span>}
       </summary>
       <ul>
-        {data.map((message) => (
-          <MessageItem key={message.id} message={message} />
+        {data.map((notification) => (
+          <NotificationItem key={notification.id} notification={notification} />
         ))}
       </ul>
     </details>
   );
 }
 
-function MessageItem({ message }: { message: Message }) {
+function NotificationItem({ notification }: { notification: Notification }) {
   const queries = useQueryClient();
   const mayMark = useMay("write");
   const mark = useMutation({
     mutationFn: () =>
-      read(api.POST("/api/v1/notifications/{id}/read", { params: { path: { id: message.id } } })),
-    onSuccess: () => queries.invalidateQueries({ queryKey: messagesQuery.queryKey }),
+      read(api.POST("/api/v1/notifications/{id}/read", { params: { path: { id: notification.id } } })),
+    onSuccess: () => queries.invalidateQueries({ queryKey: notificationsQuery.queryKey }),
   });
   return (
-    <li data-unread={!message.read || undefined}>
-      <div className="inbox-message-head">
-        <strong>{showDirections(message.title)}</strong>
-        <span className="faint number">{formatTime(Date.parse(message.created_at))}</span>
-        {!message.read && mayMark && (
+    <li data-unread={!notification.read || undefined}>
+      <div className="inbox-notification-head">
+        <strong>{showDirections(notification.title)}</strong>
+        <span className="faint number">{formatTime(Date.parse(notification.created_at))}</span>
+        {!notification.read && mayMark && (
           <Button look="quiet" icon="check" disabled={mark.isPending} onClick={() => mark.mutate()}>
             {t.inbox.markRead}
           </Button>
         )}
       </div>
-      <p className="inbox-message">{showDirections(message.body)}</p>
+      <p className="inbox-notification">{showDirections(notification.body)}</p>
       {mark.error && <ErrorBox error={mark.error} />}
     </li>
   );
